@@ -129,7 +129,7 @@ def command(
         check_hip_only(file, options)
         question = ScriptRequest(target, arguments, tuple(sizes), budget, clock)
         return print_answer(search_script(file, question, say), file, (arch, ""), out, as_json)
-    text, notes = read_runnable(file, includes)
+    text, notes = read_runnable(file, target, includes)
     for note in notes:
         click.echo(f"note: {note}", err=True)
     request = OptimizeRequest(text, target, budget, arguments, sizes, journal, clock, frozenset(allowed))

@@ -54,12 +54,13 @@ def optimize(
         target = target_of(target_arch, flags, device)
         result = search_script(file, ScriptRequest(target, tuple(args), tuple(sizes), budget_s, clock_s), say)
         return result.document(file, target_arch, "", write_optimized(result, file, out))
-    text, notes = read_runnable(file, includes)
+    target = target_of(target_arch, flags, device)
+    text, notes = read_runnable(file, target, includes)
     for note in notes:
         warnings.warn(note, stacklevel=2)
     request = OptimizeRequest(
         text,
-        target_of(target_arch, flags, device),
+        target,
         budget_s,
         tuple(args),
         sizes,

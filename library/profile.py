@@ -17,7 +17,7 @@ from hipsynth.profiling.reports.executed_profile import ExecutedProfile
 if TYPE_CHECKING:
     from hipsynth.core.program import Project
     from hipsynth.core.scratch import KeepFolder
-    from hipsynth.profiling.backends.protocol import Target
+    from hipsynth.profiling.backends.protocol import Target, TargetResult
     from hipsynth.simulator.limits import RunLimits
     from hipsynth.source.harness import HarnessChoices
 
@@ -106,18 +106,27 @@ def profile_project(request: ProfileRequest, keep: KeepFolder, say: Callable[[st
     from hipsynth.profiling.matrix.job import profile_program
     from hipsynth.profiling.matrix.without_main import complete_project, name_original
     from hipsynth.profiling.reports.filters import select_kernels
-    from hipsynth.source.harness import HOW_TO_CHOOSE
+    from hipsynth.source.harness import HOW_TO_CHOOSE, needs_care
 
     project = completed = request.project
     assumed: tuple[str, ...] = ()
-    if not request.backend.startswith("recorded"):  # what was recorded is found by the program's text
-        completed, assumed = complete_project(project, request.choices, keep)
+
+    def profile_completed() -> list[TargetResult]:
         for note in (*assumed, *([HOW_TO_CHOOSE] if assumed else ())):
             say(note)
+        return profile_program(
+            project_program(completed), request.targets, request.backend, request.limits, request.workers,
+            keep_interrupted=True,
+        )  # fmt: skip
+
+    if not request.backend.startswith("recorded"):  # what was recorded is found by the program's text
+        completed, assumed = complete_project(project, request.choices, keep)
+    results = profile_completed()
+    if assumed and not request.choices and any(needs_care(result.reason) for result in results):
+        say(f"{results[0].reason.meaning}; with smaller sizes:")
+        completed, assumed = complete_project(project, request.choices, keep, careful=True)
+        results = profile_completed()
     program = project_program(completed)
-    results = profile_program(
-        program, request.targets, request.backend, request.limits, request.workers, keep_interrupted=True
-    )
     results = select_kernels(name_original(results, completed, project), request.kernel_pattern, request.top)
     if any(result.reason == Reason.INTERRUPTED for result in results) and not any(r.kernels for r in results):
         raise KeyboardInterrupt  # there is nothing to show

@@ -12,13 +12,14 @@ from hipsynth.serving import scripts
 from hipsynth.serving.documents import ImprovedProgram
 from hipsynth.serving.limits import OWN_LIMIT_FACTOR
 from hipsynth.serving.requests import SearchRequest
-from hipsynth.source.harness import HarnessChoices, add_harness, lacks_main, remove_harness
+from hipsynth.source.harness import HarnessChoices, lacks_main, remove_harness
 from hipsynth.toolchain import sandbox
 from hipsynth.tuning.optimize.documents import OptimizeDocument
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
 from hipsynth.tuning.swizzle.documents import SwizzleDocument
 from hipsynth.tuning.swizzle.report import swizzle_document
 from hipsynth.tuning.swizzle.search import SwizzleSettings, search_mappings
+from hipsynth.tuning.trial.fitting_main import add_fitting_main
 
 Say = Callable[[str], None]
 
@@ -38,7 +39,7 @@ def improve_program(
         report, improved = script_search(request, target, say)
         return _state_changes(request, report, improved)
     text = request.source
-    harnessed = add_harness(text, choices) if lacks_main(text) else None
+    harnessed = add_fitting_main(text, target, choices) if lacks_main(text) else None
     assumed = refuse_choices(choices) if harnessed is None else harnessed.notes
     for note in assumed:
         say(note)

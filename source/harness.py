@@ -6,7 +6,7 @@ import contextlib
 import functools
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hipsynth.core.errors import BadInput, HipsynthError, UsageError, suggest_name
@@ -17,6 +17,7 @@ from hipsynth.source.outline import blank_opaque, outline_kernels, without_comme
 Shape = tuple[int, int, int]
 ITEMS = 1 << 20  # work-items of a launch whose shape nobody gave: they fill every device
 SIDE = 1 << 10  # of two dimensions
+CAREFUL_ELEMENTS = 4  # for each product of all numbers, as coordinates have three
 FLAT_BLOCK, SQUARE_BLOCK = (256, 1, 1), (16, 16, 1)
 OTHER_NUMBER = 1.5  # of arguments that are no integers
 MOST_BYTES = 1 << 30  # of a buffer's elements, of 8 bytes at most
@@ -28,7 +29,10 @@ HOW_TO_CHOOSE = "choose with --grid, --block and --value NAME=N"
 HEAD = """
 // The rest was made from the signatures above: they have no main().
 #include <hip/hip_runtime.h>
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 #include <type_traits>
 #include <vector>
 namespace hipsynth_harness {
@@ -46,6 +50,14 @@ template <class T> T* make_buffer(size_t count) {
   if (hipMalloc(reinterpret_cast<void**>(&device), count * sizeof(T)) != hipSuccess) return nullptr;
   (void)hipMemcpy(device, host.data(), count * sizeof(T), hipMemcpyHostToDevice);
   return device;
+}
+// The elements of a buffer: one for each work-item, and for the product of the `most` largest sizes.
+inline size_t count_elements(size_t items, int most, size_t times, std::initializer_list<long long> sizes) {
+  std::vector<long long> sorted(sizes);
+  std::sort(sorted.rbegin(), sorted.rend());
+  size_t product = times;
+  for (int i = 0; i < most && i < static_cast<int>(sorted.size()); ++i) product *= std::max(1ll, sorted[i]);
+  return std::max<size_t>({1, items, sizes.size() ? product : 1});
 }
 }  // namespace hipsynth_harness
 """
@@ -82,13 +94,17 @@ def lacks_main(text: str) -> bool:
 
 @dataclass(frozen=True)
 class KernelLaunchPlan:
-    """A launch for a kernel that no host code launches: integer arguments by name, and the elements of each buffer."""
+    """A launch for a kernel that no host code launches: integer arguments by name, and the elements of each buffer.
+    `sized`: by dimension of the grid, the argument whose elements it covers, if it is one; `careful`: buffers have room
+    for the product of all numbers, not of the two largest."""
 
     kernel: FunctionDeclaration
     grid: Shape
     block: Shape
     numbers: Mapping[str, float]
     elements: int
+    sized: tuple[str, ...] = ()
+    careful: bool = False
 
     def describe(self) -> str:
         """`scale is launched with 4 x 1 x 1 work-groups of 256 x 1 x 1; n = 1000`."""
@@ -97,9 +113,10 @@ class KernelLaunchPlan:
         return f"{self.kernel.name} is launched with {'; '.join([shape, *numbers])}"
 
 
-def choose_launches(text: str, choices: HarnessChoices) -> list[KernelLaunchPlan]:
-    """The launch of each kernel of a text, in source order: as chosen, else work-items that fill every device."""
-    return [_choose_launch(kernel, is_flat, choices) for kernel, is_flat in _flat_kernels(text)]
+def choose_launches(text: str, choices: HarnessChoices, careful: bool = False) -> list[KernelLaunchPlan]:
+    """The launch of each kernel of a text, in source order: as chosen, else work-items that fill every device.
+    `careful`: sizes for kernels that index with products of many of their arguments."""
+    return [_choose_launch(kernel, is_flat, choices, careful) for kernel, is_flat in _flat_kernels(text)]
 
 
 @functools.lru_cache(maxsize=16)
@@ -110,26 +127,40 @@ def _flat_kernels(text: str) -> tuple[tuple[FunctionDeclaration, bool], ...]:
     return tuple((kernel, not _SECOND.search(code[slice(*kernel.body)])) for kernel in kernels)
 
 
-def _choose_launch(kernel: FunctionDeclaration, is_flat: bool, choices: HarnessChoices) -> KernelLaunchPlan:
+def _choose_launch(
+    kernel: FunctionDeclaration, is_flat: bool, choices: HarnessChoices, careful: bool
+) -> KernelLaunchPlan:
     integers = [p for p in kernel.parameters if not p.base and _INTEGER.search(p.type) and "*" not in p.text]
     block = choices.block or (FLAT_BLOCK if is_flat else SQUARE_BLOCK)
     side = ITEMS if is_flat and len(integers) < 2 else SIDE
+    if careful and integers:
+        side = 1 << ITEMS.bit_length() // len(integers)
     numbers = {p.name: (choices.values or {}).get(p.name, float(side)) for p in integers}
-    grid = choices.grid or _fill_grid(is_flat, block, numbers)
+    sized = () if choices.grid else _name_extents(is_flat, numbers)
+    grid = choices.grid or _fill_grid(is_flat, block, [numbers[name] for name in sized])
     items = math.prod(grid) * math.prod(block)
-    elements = int(max(items, math.prod(sorted(numbers.values())[-2:]) if numbers else 0, 1))
-    return KernelLaunchPlan(kernel, grid, block, numbers, elements)
+    largest = sorted(numbers.values())[-2:] if not careful else [*numbers.values(), float(CAREFUL_ELEMENTS)]
+    elements = int(max(items, math.prod(largest) if numbers else 0, 1))
+    return KernelLaunchPlan(kernel, grid, block, numbers, elements, sized, careful)
 
 
-def add_harness(text: str, choices: HarnessChoices) -> HarnessedProgram:
-    """Adds a main() behind the text, whose lines keep their numbers; it launches each kernel once.
+def add_harness(text: str, choices: HarnessChoices, careful: bool = False) -> HarnessedProgram:
+    """Adds a main() behind the text, whose lines keep their numbers; it launches each kernel once, with integer
+    arguments that its own arguments may set.
 
     Raises UsageError for values of no argument, BadInput for kernels whose arguments cannot be made.
     """
     check_argument_names(text, choices.values or {})
-    launches = choose_launches(text, choices)
-    body = "\n".join(_write_launch(launch, choices.values or {}) for launch in launches)
-    main = f"int main() {{\n{body}\n  return hipDeviceSynchronize() == hipSuccess ? 0 : 1;\n}}\n"
+    launches = choose_launches(text, choices, careful)
+    variables = _name_sizes(launches)
+    lines = [
+        f"  const long long {variable} = argc > {at} ? std::atoi(argv[{at}]) : {int(value)};"
+        for at, ((_, value), variable) in enumerate(variables.items(), 1)
+    ]
+    lines += [_write_launch(launch, choices.values or {}, variables) for launch in launches]
+    head = "int main(int argc, char** argv) {\n  (void)argc, (void)argv;"
+    body = "\n".join(lines)
+    main = f"{head}\n{body}\n  return hipDeviceSynchronize() == hipSuccess ? 0 : 1;\n}}\n"
     assumed = {launch.kernel.name: _harness_note(launch) for launch in launches}
     return HarnessedProgram(f"{text.rstrip()}\n{HEAD}{main}", assumed)
 
@@ -168,50 +199,84 @@ def check_argument_names(text: str, names: Iterable[str], others: Collection[str
         raise UsageError(f"{name}: no kernel has an argument of this name", cause=cause, remedy=remedy)
 
 
+def needs_care(reason: Reason) -> bool:
+    """Whether a run's failure may be one of sizes that nobody gave: accesses outside its buffers, or endless work."""
+    return reason in (Reason.ILLEGAL_ACCESS, Reason.TIMEOUT, Reason.INSTRUCTION_LIMIT)
+
+
 def _harness_note(launch: KernelLaunchPlan) -> str:
     buffers = ", ".join(p.name for p in launch.kernel.parameters if p.base)
     return f"no main(): {launch.describe()}" + (f"; {buffers} of {launch.elements:,} elements" if buffers else "")
 
 
-def _write_launch(launch: KernelLaunchPlan, values: Mapping[str, float]) -> str:
+def _name_sizes(launches: Iterable[KernelLaunchPlan]) -> dict[tuple[str, float], str]:
+    """The variable of main() for each integer argument and default: arguments of one name and default share it."""
+    variables: dict[tuple[str, float], str] = {}
+    for launch in launches:
+        for name, value in launch.numbers.items():
+            others = sum(other == name for other, _ in variables)
+            variables.setdefault((name, value), f"{name}_value{others + 1 if others else ''}")
+    return variables
+
+
+def _write_launch(
+    launch: KernelLaunchPlan, values: Mapping[str, float], variables: Mapping[tuple[str, float], str]
+) -> str:
     """The launch in C++. Raises BadInput for templates, and for arguments that cannot be made."""
-    kernel, numbers = launch.kernel, {**values, **launch.numbers}
+    kernel = launch.kernel
     if kernel.template:
         problem = f"{kernel.name} is a template, and there is no main() that says of what"
         raise BadInput(problem, remedy="add a main() that launches it", reason=Reason.NO_MAIN)
     if launch.elements * 8 > MOST_BYTES:
         problem = f"{kernel.name}: buffers of {launch.elements:,} elements are too large"
         raise BadInput(problem, remedy="give smaller --grid, --block or --value", reason=Reason.NO_MAIN)
-    arguments = ", ".join(_make_argument(kernel, p, numbers, launch.elements) for p in kernel.parameters)
-    return f"  {kernel.name}<<<dim3({_join(launch.grid)}), dim3({_join(launch.block)})>>>({arguments});"
+    sizes = {name: variables[name, value] for name, value in launch.numbers.items()}
+    extents = [f"({sizes[name]} + {side - 1}) / {side}" for name, side in zip(launch.sized, launch.block, strict=False)]
+    grid = ", ".join([*extents, *map(str, launch.grid[len(extents) :])])
+    groups = [*extents, *(str(side) for side in launch.grid[len(extents) :] if side > 1)]
+    items = " * ".join([f"{math.prod(launch.block)}ull", *(f"({extent})" for extent in groups)])
+    most, times = (len(sizes), CAREFUL_ELEMENTS) if launch.careful else (2, 1)
+    elements = f"hipsynth_harness::count_elements({items}, {most}, {times}, {{{', '.join(sizes.values())}}})"
+    texts = sizes | {name: f"{value:.17g}" for name, value in values.items() if name not in sizes}
+    arguments = ", ".join(_make_argument(kernel, p, texts, "elements") for p in kernel.parameters)
+    return (
+        f"  {{\n    const size_t elements = {elements};\n    (void)elements;\n"
+        f"    {kernel.name}<<<dim3({grid}), dim3({_join(launch.block)})>>>({arguments});\n  }}"
+    )
 
 
-def _fill_grid(flat: bool, block: Shape, numbers: Mapping[str, float]) -> Shape:
-    """A work-item for each element of the largest one or two numbers; without numbers, as many as fill a device."""
-    largest = sorted(numbers.values())[-2:]
-    if flat:
-        count = largest[0] if len(largest) == 1 else ITEMS
+def _name_extents(is_flat: bool, numbers: Mapping[str, float]) -> tuple[str, ...]:
+    """The arguments that the dimensions of a grid cover: the only one, or the largest one or two."""
+    largest = sorted(numbers, key=lambda name: -numbers[name])
+    if is_flat:
+        return tuple(largest) if len(largest) == 1 else ()
+    return (largest[0], largest[min(1, len(largest) - 1)]) if largest else ()
+
+
+def _fill_grid(is_flat: bool, block: Shape, extents: Sequence[float]) -> Shape:
+    """A work-item for each element of the extents; without any, as many as fill a device."""
+    if is_flat:
+        count = extents[0] if extents else ITEMS
         return (max(1, math.ceil(count / math.prod(block))), 1, 1)
-    width, height = (largest[-1], largest[0]) if largest else (SIDE, SIDE)
+    width, height = extents or (SIDE, SIDE)
     return (max(1, math.ceil(width / block[0])), max(1, math.ceil(height / block[1])), 1)
 
 
 def _make_argument(
     kernel: FunctionDeclaration,
     parameter: FunctionParameter,
-    numbers: Mapping[str, float],
-    elements: int,
+    values: Mapping[str, str],
+    elements: str,
 ) -> str:
     is_simple = not any(sign in parameter.text for sign in ("(", "[", "&", "..."))
     if parameter.base and is_simple:
         kind = "char" if parameter.base == "void" else parameter.base
-        return f"hipsynth_harness::make_buffer<{kind}>({elements}ull)"
+        return f"hipsynth_harness::make_buffer<{kind}>({elements})"
     if not is_simple or "*" in parameter.text:
         problem = f"{kernel.name}: nothing can be made for its argument {parameter.text}"
         raise BadInput(problem, remedy="add a main() that launches it", reason=Reason.NO_MAIN)
-    number = numbers.get(parameter.name, OTHER_NUMBER)
     kind = re.sub(r"\bconst\b", "", parameter.type).strip()
-    return f"hipsynth_harness::make_value<{kind}>({number:.17g})"
+    return f"hipsynth_harness::make_value<{kind}>({values.get(parameter.name, OTHER_NUMBER)})"
 
 
 def _join(shape: Shape) -> str:

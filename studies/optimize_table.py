@@ -136,7 +136,7 @@ def optimize_job(folder: Path, job: OptimizeJob) -> OptimizedProgram:
 def optimize_found(folder: Path, job: OptimizeJob, program: FoundProgram) -> tuple[OptimizeDocument | None, str]:
     """(The answer of the search for a program of a collection, or None; why it was refused)."""
     try:
-        text, _ = read_runnable(program.path, program.includes)
+        text, _ = read_runnable(program.path, target_of(job.arch), program.includes)
     except HipsynthError as error:
         return None, f"{error.what}: {error.cause}"
     return search_program(folder, job, program.path, text)

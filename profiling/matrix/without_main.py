@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 _INCLUDES_OWN = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"', re.MULTILINE)
 
 
-def complete_project(project: Project, choices: HarnessChoices, keep: KeepFolder) -> tuple[Project, tuple[str, ...]]:
+def complete_project(
+    project: Project, choices: HarnessChoices, keep: KeepFolder, careful: bool = False
+) -> tuple[Project, tuple[str, ...]]:
     """(the program, with a main() if its one file has kernels and none; what was assumed). `keep` enters the scratch
-    folder that holds it."""
+    folder that holds it; `careful`: with small sizes and large buffers, as in choose_launches()."""
     from hipsynth.core.files import write_whole
     from hipsynth.core.program import SourceFile, load_program
     from hipsynth.core.scratch import scratch_folder
@@ -31,7 +33,7 @@ def complete_project(project: Project, choices: HarnessChoices, keep: KeepFolder
     text = load_program(source.path).text if len(project.sources) == 1 else ""
     if not lacks_main(text):
         return project, refuse_choices(choices)
-    harnessed = add_harness(text, choices)
+    harnessed = add_harness(text, choices, careful)
     scratch = keep(scratch_folder())
     path = scratch / source.path.name
     write_whole(path, harnessed.text)

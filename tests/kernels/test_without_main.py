@@ -49,3 +49,26 @@ def test_choices_are_for_kernels_without_main_alone(tmp_path: Path) -> None:
     path = tmp_path / "k.hip"
     path.write_text(TEXT + "int main() { return 0; }\n")
     assert isinstance(run(str(path), "--value", "n=3").exception, UsageError)
+
+
+PRODUCTS = """#include <hip/hip_runtime.h>
+__global__ void scale_rows(int batch, int rows, int columns, const float* x, float* y) {
+  int row = blockIdx.y * blockDim.y + threadIdx.y, i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= batch || row >= rows) return;
+  for (int j = 0; j < columns; ++j) y[(i * rows + row) * columns + j] = 2 * x[(i * rows + row) * columns + j];
+}
+"""
+
+
+def test_sizes_that_leave_the_buffers_become_smaller(tmp_path: Path) -> None:
+    path = tmp_path / "k.hip"
+    path.write_text(PRODUCTS)
+    finished = run(str(path), "--arch", "gfx942", "--json")
+    assert finished.return_value == 0, finished.stderr
+    document = json.loads(finished.stdout)
+    [kernel] = document["results"][0]["kernels"]
+    assert kernel["counters"]["EXACT_READ_BYTES"] == 4 * 128**3
+    assert "memory that it does not own; with smaller sizes:" in finished.stderr
+    assert "batch = 128; rows = 128; columns = 128" in document["assumed"][0]
+    chosen = run(str(path), "--arch", "gfx942", "--value", "columns=2048", "--json")
+    assert "illegal_access" in chosen.stdout, "what a user chose stays"

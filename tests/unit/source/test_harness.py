@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from hipsynth.core.errors import BadInput, UsageError
-from hipsynth.source.harness import HarnessChoices, add_harness, check_argument_names, lacks_main, remove_harness
+from hipsynth.source.harness import (
+    HarnessChoices,
+    add_harness,
+    check_argument_names,
+    choose_launches,
+    lacks_main,
+    remove_harness,
+)
 
 SAXPY = "__global__ void saxpy(int n, float a, const float* x, float* y) { y[threadIdx.x] = a * x[0]; }\n"
 IMAGE = (
@@ -22,8 +29,8 @@ def test_what_lacks_a_main() -> None:
 def test_one_number_is_the_length() -> None:
     made = add_harness(SAXPY, HarnessChoices())
     assert made.text.startswith(SAXPY), "lines keep their numbers"
-    assert "saxpy<<<dim3(4096, 1, 1), dim3(256, 1, 1)>>>" in made.text
-    assert "make_buffer<float>(1048576ull)" in made.text and "make_value<int>(1048576)" in made.text
+    assert "saxpy<<<dim3((n_value + 255) / 256, 1, 1), dim3(256, 1, 1)>>>" in made.text
+    assert "n_value = argc > 1 ? std::atoi(argv[1]) : 1048576;" in made.text and "make_value<int>(n_value)" in made.text
     assert made.notes == (
         "no main(): saxpy is launched with 4096 x 1 x 1 work-groups of 256 x 1 x 1; n = 1048576; "
         "x, y of 1,048,576 elements",
@@ -32,8 +39,8 @@ def test_one_number_is_the_length() -> None:
 
 def test_a_value_sets_grid_and_buffers() -> None:
     made = add_harness(SAXPY, HarnessChoices(values={"n": 1000, "a": 2.5}))
-    assert "<<<dim3(4, 1, 1), dim3(256, 1, 1)>>>" in made.text and "make_value<float>(2.5)" in made.text
-    assert "make_buffer<float>(1024ull)" in made.text, "an element for each work-item"
+    assert "argv[1]) : 1000;" in made.text and "make_value<float>(2.5)" in made.text
+    assert "4 x 1 x 1 work-groups" in made.notes[0] and "x, y of 1,024 elements" in made.notes[0]
 
 
 def test_a_changed_kernel_loses_the_main_that_was_made_for_it() -> None:
@@ -47,9 +54,30 @@ def test_a_changed_kernel_loses_the_main_that_was_made_for_it() -> None:
 
 def test_two_dimensions() -> None:
     made = add_harness(IMAGE, HarnessChoices())
-    assert "<<<dim3(64, 64, 1), dim3(16, 16, 1)>>>" in made.text and "make_buffer<float>(1048576ull)" in made.text
+    assert "<<<dim3((width_value + 15) / 16, (height_value + 15) / 16, 1), dim3(16, 16, 1)>>>" in made.text
+    assert "64 x 64 x 1 work-groups of 16 x 16 x 1" in made.notes[0] and "1,048,576 elements" in made.notes[0]
     chosen = add_harness(IMAGE, HarnessChoices(grid=(2, 3, 1), block=(8, 8, 1), values={"width": 10, "height": 10}))
-    assert "<<<dim3(2, 3, 1), dim3(8, 8, 1)>>>" in chosen.text and "make_buffer<float>(384ull)" in chosen.text
+    assert "<<<dim3(2, 3, 1), dim3(8, 8, 1)>>>" in chosen.text and "384 elements" in chosen.notes[0]
+
+
+def test_kernels_share_arguments_of_one_name_and_default() -> None:
+    text = SAXPY + SAXPY.replace("saxpy", "again") + IMAGE.replace("width", "n")
+    made = add_harness(text, HarnessChoices())
+    sizes = [line.split()[3:] for line in made.text.splitlines() if "std::atoi" in line]
+    assert [(words[0], words[-1]) for words in sizes] == [
+        ("n_value", "1048576;"), ("n_value2", "1024;"), ("height_value", "1024;"),
+    ]  # fmt: skip
+
+
+def test_careful_sizes_leave_room_for_products_of_all_numbers() -> None:
+    text = "__global__ void f(int b, int n, int m, const float* x) { int y = blockIdx.y; }\n"
+    usual, careful = (choose_launches(text, HarnessChoices(), care)[0] for care in (False, True))
+    assert set(usual.numbers.values()) == {1024.0} and usual.elements == 1 << 20
+    assert set(careful.numbers.values()) == {128.0} and careful.elements == 4 * 128**3
+    assert (
+        "count_elements(256ull * ((b_value + 15) / 16) * ((n_value + 15) / 16), 3, 4,"
+        in add_harness(text, HarnessChoices(), careful=True).text
+    )
 
 
 def test_a_wrong_name_gets_a_near_one() -> None:
