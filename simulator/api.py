@@ -7,6 +7,7 @@ document there (see native/runtime/results.h). Nothing here compiles; hipsynth.t
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import subprocess
@@ -53,11 +54,16 @@ KILL_REASONS = {
 }
 
 
+@functools.cache
+def _installed_folders() -> tuple[Path, ...]:
+    """Where an installation has this package's compiled files."""
+    return tuple(Path(sysconfig.get_path(kind)) / "hipsynth" / "simulator" for kind in ("platlib", "purelib"))
+
+
 def library_path() -> Path:
     """Path of the runtime library: next to this module, or of an editable install; raises MissingDependency."""
     override = os.environ.get("HIPSYNTH_RUNTIME")
-    folders = [Path(sysconfig.get_path(kind)) / "hipsynth" / "simulator" for kind in ("platlib", "purelib")]
-    candidates = [folder / LIBRARY for folder in (Path(__file__).parent, *folders)]
+    candidates = [folder / LIBRARY for folder in (Path(__file__).parent, *_installed_folders())]
     for path in [Path(override)] if override else candidates:
         if path.is_file():
             return path.resolve()

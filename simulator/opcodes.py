@@ -17,8 +17,13 @@ def count_opcodes(disassemblies: Iterable[Path]) -> Counter[str]:
     """How often each opcode occurs in the text of `llvm-objdump -d`, whatever its encoding; padding is left out."""
     counts: Counter[str] = Counter()
     for path in disassemblies:
-        counts.update(without_encoding(name) for name in _without_padding(_LINE.findall(path.read_text())))
+        counts += opcodes_in(path.read_text())
     return counts
+
+
+def opcodes_in(disassembly: str) -> Counter[str]:
+    """As count_opcodes(), of one text."""
+    return Counter(without_encoding(name) for name in _without_padding(_LINE.findall(disassembly)))
 
 
 def _without_padding(mnemonics: Iterable[str]) -> Iterator[str]:

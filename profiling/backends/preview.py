@@ -7,6 +7,7 @@ A program costs its compiles and some tens of milliseconds, and nothing checks i
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from operator import attrgetter
@@ -35,6 +36,7 @@ from hipsynth.profiling.preview.script_launches import preview_script_text
 from hipsynth.simulator import api, devices, label_model
 from hipsynth.simulator.build import compile_limits
 from hipsynth.simulator.limits import RunLimits
+from hipsynth.simulator.opcodes import opcodes_in
 
 
 class PreviewBackend:
@@ -67,14 +69,14 @@ class PreviewBackend:
         provenance = {"program": program.id, "device": target.device, "backend": self.name, "version": self.version()}
         provenance |= {"host_code": program.host_code, "flags": target.flags}
         try:
-            previews = _preview_launches(program, target, scratch, limits)
+            previews, facts = _preview_launches(program, target, scratch, limits)
         except (CompileFailed, BadInput) as error:
             words = "\n".join(filter(None, [str(error), getattr(error, "diagnostics", "")]))
             return failed_result(target, error.reason, words, provenance=provenance)
         reason, message = _fault(previews)
         if reason:
             return failed_result(target, reason, message, provenance=provenance)
-        provenance |= self.environment(target, program.language)
+        provenance |= {**self.environment(target, program.language), **facts}
         kernels = tuple(self._record(group, target.arch) for group in group_previews(previews.previews, instance_of))
         shapes = tuple(self._record(group, target.arch) for group in group_previews(previews.previews, shape_of))
         return TargetResult(
@@ -108,14 +110,22 @@ class PreviewBackend:
         )
 
 
-def _preview_launches(program: Program, target: Target, scratch: Path, limits: RunLimits) -> ProgramPreviews:
-    """The previews of a program's launches. Raises CompileFailed, BadInput."""
+def _preview_launches(
+    program: Program, target: Target, scratch: Path, limits: RunLimits
+) -> tuple[ProgramPreviews, Mapping[str, str]]:
+    """The previews of a program's launches, and what its provenance says of its device code. Raises CompileFailed,
+    BadInput."""
     if program.is_script:
-        return preview_script_text(program.text, devices.load_device(target.device), program.arguments)
+        return preview_script_text(program.text, devices.load_device(target.device), program.arguments), {}
     path = scratch / f"{program.id}.hip"
     path.write_text(program.text)
     code = compile_device_code(path, target.arch, target.flags, scratch / "out", compile_limits(limits))
-    return preview_program(program.text, code, target.device, program.arguments, program.project)
+    facts = {
+        "code_sha256": hashlib.sha256(code.elf).hexdigest(),
+        "opcodes": " ".join(sorted(opcodes_in(code.disassembly))),
+    }
+    previews = preview_program(program.text, code, target.device, program.arguments, program.project, for_records=True)
+    return previews, facts
 
 
 def instance_of(launch: Preview) -> tuple[str, tuple[tuple[str, object], ...]]:

@@ -121,12 +121,12 @@ def find_launches(
             source, interpreter.code.flags, chosen_arguments, interpreter.table, code_object, disassembly, project
         )
         signatures = {kernel["symbol"]: kernel["name"] for kernel in interpreter.kernels}
-        recording = find_recording(run, signatures)
+        recording = None if policy is HostCode.ANEW else find_recording(run, signatures)
         if recording is not None and (recording.code == run.code() or still_holds(recording, interpreter)):
             return recording
         if policy is HostCode.KNOWN:
             return Recording((), Reason.NOT_RUN, "its host code has not been run")
-        return record_launches(run, signatures)
+        return record_launches(run, signatures, keep=policy is not HostCode.ANEW)
 
 
 def still_holds(recording: Recording, interpreter: Interpreter) -> bool:
@@ -149,12 +149,21 @@ def still_holds(recording: Recording, interpreter: Interpreter) -> bool:
 
 
 def preview_program(
-    text: str, code: Code, device: str, arguments: Sequence[str] = (), project: Project | None = None
+    text: str,
+    code: Code,
+    device: str,
+    arguments: Sequence[str] = (),
+    project: Project | None = None,
+    *,
+    for_records: bool = False,
 ) -> ProgramPreviews:
-    """Interprets the launches of a program's run with `arguments`. Raises as find_launches()."""
+    """Interprets the launches of a program's run with `arguments`. `for_records`: as records of kernels need it,
+    without sensitivities, which take several interpretations; the cache of recordings is neither read nor written.
+
+    Raises as find_launches()."""
     interpreter = Interpreter(code, load_device(device))
-    recording = find_launches(text, interpreter, arguments, HostCode.RUN, project)
-    previews = interpret_all(recording.launches, interpreter)
+    recording = find_launches(text, interpreter, arguments, HostCode.ANEW if for_records else HostCode.RUN, project)
+    previews = interpret_all(recording.launches, interpreter, sensitivities=not for_records)
     if recording.reason and recording.reason not in HARMLESS:
         previews.failures.append(PreviewFailure("", recording.message, recording.reason))
     return previews
@@ -168,9 +177,12 @@ class FindsInterpreter(Protocol):
         ...
 
 
-def interpret_all(launches: Sequence[DeviceLaunch], interpreter: FindsInterpreter) -> ProgramPreviews:
+def interpret_all(
+    launches: Sequence[DeviceLaunch], interpreter: FindsInterpreter, *, sensitivities: bool = True
+) -> ProgramPreviews:
     """A preview, or the reason why there is none, of each launch; of those after a limit of time was reached, the
-    reason is that. Launches after the host has read results that were not computed are as uncertain as can be."""
+    reason is that. Launches after the host has read results that were not computed are as uncertain as can be.
+    Without `sensitivities`, those of the others are 0."""
     previews: list[Preview] = []
     failures: list[PreviewFailure] = []
     alike: dict[object, list[float]] = {}
@@ -178,7 +190,8 @@ def interpret_all(launches: Sequence[DeviceLaunch], interpreter: FindsInterprete
     while todo:
         same_shape = alike.setdefault(todo[0].shape, [])
         try:
-            interpreted = interpret_launch(interpreter, todo[0], max(same_shape) if len(same_shape) == ENOUGH else None)
+            known_sensitivity = max(same_shape) if len(same_shape) == ENOUGH else None if sensitivities else 0.0
+            interpreted = interpret_launch(interpreter, todo[0], known_sensitivity)
         except OutOfTime:
             failures += [out_of_time(launch.kernel) for launch in todo]
             break

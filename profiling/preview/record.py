@@ -59,6 +59,7 @@ class HostCode(StrEnum):
     """Whether and how a program's host code may run to record its launches."""
 
     RUN = "run"  # its host code is run in the sandbox
+    ANEW = "anew"  # run, whatever an earlier run recorded; the recording is not kept
     KNOWN = "known"  # nothing is run: what an earlier run recorded
 
 
@@ -134,8 +135,9 @@ def host_text(text: str) -> str:
     return "".join([*kept_lines, text[at:]])
 
 
-def record_launches(run: HostRun, signatures: Mapping[str, str]) -> Recording:
-    """Runs a program's host code and keeps the recording. `signatures`: demangled names of its kernels by symbol.
+def record_launches(run: HostRun, signatures: Mapping[str, str], keep: bool = True) -> Recording:
+    """Runs a program's host code; `keep`: the recording goes to the cache. `signatures`: demangled names of its kernels
+    by symbol.
 
     A program whose host side does not compile or link makes no launches (Reason.NO_HOST_CODE). Raises Missing if
     nothing can be isolated, BadInput if the program damaged the record.
@@ -162,7 +164,7 @@ def record_launches(run: HostRun, signatures: Mapping[str, str]) -> Recording:
         data = read_regular(path, MOST_BYTES) if path.exists() else b""
     head = RecordingHead(recording.reason, HARMLESS.get(recording.reason, recording.message), run.code())
     launches = read_recording(head, data, signatures)
-    if (entry := run.entry()) is not None:
+    if keep and (entry := run.entry()) is not None:
         store_recording(entry, head, data)
     charge_seconds(recording.cpu_s)
     return launches
