@@ -1,10 +1,11 @@
 """Where the processor time of a release's labels goes: tools, simulation by strategy, host code, Python.
 
-    python benchmarks/release_cost.py [--shard S] [--programs N] [--apart]
+    python benchmarks/release_cost.py [--plan NAME] [--shard S] [--programs N] [--apart]
 
-Makes and labels the first N programs (default 6) of a shard (default 5) as `synth release make --workers 1` does,
-with no build in the cache, in a folder that is then removed. `--apart` runs equal machine code of several flag sets
-each time. Seconds are processor time, which a busy machine lengthens less than elapsed time.
+Makes and labels, or previews, the first N programs (default 6) of a shard (default 5) as `synth release make
+--workers 1` does, with no build or recording in the cache, in a folder that is then removed. `--apart` runs equal
+machine code of several flag sets each time. Seconds are processor time, which a busy machine lengthens less than
+elapsed time.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ from unittest.mock import patch
 from hipsynth.core.workers import ItemOutcome
 from hipsynth.profiling.backends import equal_builds, sim
 from hipsynth.profiling.matrix import collect
+from hipsynth.profiling.preview import record
+from hipsynth.profiling.preview.interpret import ASSUMPTIONS, DataAssumption, Interpreter, ScaledCounts
 from hipsynth.simulator.api import RunResult
 from hipsynth.synth.generate.problem_sizes import expected_output
 from hipsynth.synth.generate.producer import generate_programs
-from hipsynth.synth.release.release_plan import LIMITS, load_plan
+from hipsynth.synth.release.release_plan import LABELS, LIMITS, limits_of, load_plan
 from hipsynth.toolchain import builds, sandbox
 
 
@@ -36,6 +39,7 @@ class ReleaseCosts:
 
     seconds: dict[str, float] = field(default_factory=dict)
     times: Counter[str] = field(default_factory=Counter)
+    inside: float = 0.0  # seconds of this process that are counted already
 
     def add(self, kind: str, seconds: float, times: int = 1) -> None:
         self.seconds[kind] = self.seconds.get(kind, 0.0) + seconds
@@ -63,7 +67,8 @@ def add_run(costs: ReleaseCosts, done: RunResult, again: bool) -> None:
 @contextlib.contextmanager
 def watched(costs: ReleaseCosts) -> Iterator[None]:
     """Adds up what the tools and programs take that are started while the block runs."""
-    start, simulate = sandbox.run_sandboxed, sim.run_in_copy
+    start, simulate, run = sandbox.run_sandboxed, sim.run_in_copy, record.run_recording
+    interpret = Interpreter._interpret_launch
 
     def started(command: list[str], *args: Any, **options: Any) -> sandbox.SandboxResult:
         result = start(command, *args, **options)
@@ -76,7 +81,29 @@ def watched(costs: ReleaseCosts) -> Iterator[None]:
         add_run(costs, result, limits != LIMITS)
         return result
 
-    with patch.object(sandbox, "run_sandboxed", started), patch.object(sim, "run_in_copy", simulated):
+    def recorded(artefacts: Any, *args: Any, **options: Any) -> RunResult:
+        result = run(artefacts, *args, **options)
+        costs.add("host code of programs, and their start", result.cpu_s)
+        return result
+
+    def interpreted(self: Interpreter, kernel: Any, launch: Any, assumed: DataAssumption) -> ScaledCounts:
+        begin = time.process_time()
+        try:
+            return interpret(self, kernel, launch, assumed)
+        finally:
+            seconds = time.process_time() - begin
+            again = assumed.work != ASSUMPTIONS[0].work or assumed.units != ASSUMPTIONS[0].units
+            costs.add(f"interpret{', a larger part' if again else ''}", seconds)
+            costs.inside += seconds
+
+    with contextlib.ExitStack() as patches:
+        for place, name, watcher in (
+            (sandbox, "run_sandboxed", started),
+            (sim, "run_in_copy", simulated),
+            (record, "run_recording", recorded),
+            (Interpreter, "_interpret_launch", interpreted),
+        ):
+            patches.enter_context(patch.object(place, name, watcher))
         yield
 
 
@@ -86,9 +113,9 @@ def here(function: Any, items: Any, *_: Any) -> Iterator[ItemOutcome[Any]]:
         yield ItemOutcome(index, function(item))
 
 
-def measure(shard: int, count: int, apart: bool) -> tuple[ReleaseCosts, int]:
+def measure(plan: str, shard: int, count: int, apart: bool) -> tuple[ReleaseCosts, int]:
     """The costs of `count` programs of a shard, and the number of its labels."""
-    costs, result = ReleaseCosts(), load_plan()
+    costs, result = ReleaseCosts(), load_plan(plan)
     begin = time.process_time()
     drawn = generate_programs(result.programs, result.seed(shard), runs=result.sizes)
     programs = [replace(program, oracle=expected_output) for program, _ in zip(drawn, range(count), strict=False)]
@@ -96,30 +123,32 @@ def measure(shard: int, count: int, apart: bool) -> tuple[ReleaseCosts, int]:
     never = patch.object(equal_builds, "key_of", lambda *_: None) if apart else contextlib.nullcontext()
     begin = time.process_time()
     with tempfile.TemporaryDirectory() as folder, watched(costs), never, patch.object(collect, "map_unordered", here):
-        options = collect.MatrixOptions(limits=LIMITS)
+        options = collect.MatrixOptions(result.backend, limits=limits_of(result.backend))
         summary = collect.collect_matrix(programs, result.targets(shard), Path(folder) / "corpus", options)
-    costs.add("Python: jobs, metrics, store", time.process_time() - begin, summary.planned)
+    costs.add("Python: jobs, metrics, store", time.process_time() - begin - costs.inside, summary.planned)
     return costs, summary.measured
 
 
 @contextlib.contextmanager
 def no_builds() -> Iterator[None]:
-    """The build cache without its builds, but with the precompiled headers, which a machine makes once."""
+    """The cache without builds and recordings, but with the precompiled headers, which a machine makes once."""
     with (
         tempfile.TemporaryDirectory() as folder,
         patch.object(builds, "entry_of", lambda job: Path(folder) / job.key),
+        patch.object(record, "cache_dir", lambda: Path(folder)),
     ):
         yield
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--plan", default=LABELS)
     parser.add_argument("--shard", type=int, default=5)
     parser.add_argument("--programs", type=int, default=6)
     parser.add_argument("--apart", action="store_true")
     options = parser.parse_args()
     with no_builds():
-        costs, labels = measure(options.shard, options.programs, options.apart)
+        costs, labels = measure(options.plan, options.shard, options.programs, options.apart)
     total = sum(costs.seconds.values())
     print(f"{labels} labels, {total:.1f} s, {total / labels:.3f} s per label")
     for kind, seconds in sorted(costs.seconds.items(), key=lambda row: -row[1]):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
@@ -19,14 +19,31 @@ V1 = "corpus/release/v1"
 EPILOG = """\b
 Examples:
   synth release make --shards 0:2 --work shards --out mine
+  synth release make --plan previews --work previews --out mine     # 61,000 programs
   synth release pack --shards 0:200 --work shards --out mine
   synth release verify --sample 4 --json
   synth release verify mine --row 0123456789abcdef
 
-A shard is 100 programs of one seed at 4 sizes; synth/release/release.toml says which flags and devices it gets.
+A shard is 100 programs of one seed. synth/release/release.toml has the plans: "labels" executes programs, "previews"
+estimates many more from a few of their work-groups.
 """
 
-shards_option = click.option("--shards", required=True, metavar="A:B", help="From shard A to before shard B.")
+
+class MakingOptions(TypedDict):
+    """Options that are passed on to the matrix unchanged."""
+
+    engine: str
+    workers: int
+    repair: bool
+
+
+plan_option = click.option("--plan", "plan_name", default="labels", show_default=True, help="labels or previews.")
+shards_option = click.option(
+    "--shards",
+    default="",
+    metavar="A:B",
+    help="From shard A to before shard B.  [default: all, if the plan has a last]",
+)
 work_option = click.option(
     "--work", type=NamedPath(file_okay=False, path_type=Path), required=True, help="Folder of the labelled shards."
 )
@@ -41,23 +58,27 @@ def command() -> None:
 
 
 @command.command()
+@plan_option
 @shards_option
 @work_option
 @out_option
 @engine_option
+@click.option("--repair", is_flag=True, help="Make again what is damaged in WORK.")
 @workers_option
 @json_option
-def make(shards: str, work: Path, out: Path, engine: str, workers: int, as_json: bool) -> None:
-    """Generate and label the shards that WORK does not have, then pack all of them.
+def make(plan_name: str, shards: str, work: Path, out: Path, as_json: bool, **options: Unpack[MakingOptions]) -> None:
+    """Generate and label, or preview, the shards that WORK does not have, then pack all of them.
 
     After an interruption, run the same command again to continue. The result does not depend on --workers and --engine.
     """
     from hipsynth.profiling.matrix.collect import MatrixOptions
     from hipsynth.synth.release.make_shards import make_shards as label
-    from hipsynth.synth.release.release_plan import load_plan, shard_numbers
+    from hipsynth.synth.release.release_plan import choose_shards, load_plan
     from hipsynth.toolchain import sandbox
 
     sandbox.require_sandbox()
+    plan = load_plan(plan_name)
+    chosen = choose_shards(plan, shards)
     bars: list[Progress] = []
 
     def start(total: int) -> Callable[[str], None]:
@@ -65,28 +86,31 @@ def make(shards: str, work: Path, out: Path, engine: str, workers: int, as_json:
         return bars[-1].step
 
     try:
-        label(load_plan(), work, shard_numbers(shards), MatrixOptions(engine=engine, workers=workers), start)
+        label(plan, work, chosen, MatrixOptions(**options), start)
     finally:
         for bar in bars:
             bar.close()
-    _pack_shards(shards, work, out, as_json)
+    _pack_shards(plan_name, chosen, work, out, as_json)
 
 
 @command.command()
+@plan_option
 @shards_option
 @work_option
 @out_option
 @json_option
-def pack(shards: str, work: Path, out: Path, as_json: bool) -> None:
+def pack(plan_name: str, shards: str, work: Path, out: Path, as_json: bool) -> None:
     """Add finished shards of WORK to the release: programs in pNNNN, their corpus in sNNNN, and a file sNNNN.done."""
-    _pack_shards(shards, work, out, as_json)
+    from hipsynth.synth.release.release_plan import choose_shards, load_plan
+
+    _pack_shards(plan_name, choose_shards(load_plan(plan_name), shards), work, out, as_json)
 
 
-def _pack_shards(shards: str, work: Path, out: Path, as_json: bool) -> None:
+def _pack_shards(plan_name: str, shards: Sequence[int], work: Path, out: Path, as_json: bool) -> None:
     from hipsynth.synth.release.pack import pack_release as add
-    from hipsynth.synth.release.release_plan import load_plan, shard_numbers
+    from hipsynth.synth.release.release_plan import load_plan
 
-    result = add(load_plan(), work, out, shard_numbers(shards), print_note)
+    result = add(load_plan(plan_name), work, out, shards, print_note)
     if as_json:
         print_json(result)
     else:
@@ -112,12 +136,12 @@ def _print_summary(result: PackResult) -> None:
 @json_option
 def verify(release: Path, row: str, sample: int, as_json: bool) -> int:
     """Compare all checksums, look for leaks between splits, and rebuild rows: regenerate the program from its recorded
-    choices, build and run it, compare every value.
+    choices, build and run it, compare every value. The programs of these rows' shards are drawn again by their seeds.
 
     RELEASE is corpus/release/v1 of the checkout if it is not given. Exits with 5 if anything differs.
     """
     from hipsynth.core.store.release import Release
-    from hipsynth.synth.release.verify import ReleaseVerification, choose_ids, find_leaks
+    from hipsynth.synth.release.verify import ReleaseVerification, check_seeds, choose_ids, find_leaks
     from hipsynth.synth.release.verify import verify_labels as rebuild
 
     opened = Release.load(_existing_folder(release))
@@ -127,17 +151,21 @@ def verify(release: Path, row: str, sample: int, as_json: bool) -> int:
     progress.close()
     wrong = [difference for difference in rebuilt if difference.status != "same"]
     crossing = [] if row else find_leaks(opened)
+    seeds = check_seeds(opened, ids)
+    foreign = [check for check in seeds if check.programs]
     if as_json:
-        print_json(ReleaseVerification(str(opened.root), "same", tuple(crossing), tuple(rebuilt)))
+        print_json(ReleaseVerification(str(opened.root), "same", tuple(crossing), tuple(rebuilt), tuple(seeds)))
     else:
         same = f"{len(rebuilt) - len(wrong)} of {len(rebuilt)} rows rebuilt with the same values"
         click.echo(f"{opened.root}: all checksums agree; {same}")
         for line in crossing:
             click.echo(f"  leak: {line}")
+        for check in seeds:
+            click.echo(f"  programs of shard {check.shard:04}, drawn again by its seed: {check.status}")
         for difference in rebuilt:
             for line in (*difference.differences, *(f"note: {text}" for text in difference.notes)):
                 click.echo(f"  {difference.id}: {line}")
-    return PartialFailure.exit_code if wrong or crossing else 0
+    return PartialFailure.exit_code if wrong or crossing or foreign else 0
 
 
 def _existing_folder(release: Path) -> Path:

@@ -16,8 +16,9 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict, cast
+from typing import NotRequired, TypedDict, cast
 
 import numpy as np
 import pyarrow as pa
@@ -64,15 +65,29 @@ def labels_schema(metric_ids: Sequence[str], counters: Sequence[str]) -> pa.Sche
     return pa.schema([*columns, ("code", _TEXT), ("exit_code", pa.int32()), ("shard", pa.int32())])
 
 
+@dataclass(frozen=True)
+class ShardOrigin:
+    """How a shard was made: its seed, how many programs and sizes, the digest of the generator (grammar_digest()), and
+    the elapsed seconds that it took with how many workers; None after an interruption."""
+
+    seed: int
+    programs: int
+    sizes: int
+    grammar: str
+    seconds: float | None = None
+    workers: int = 1
+
+
 class ShardFacts(TypedDict):
     """What release.json tells of a labelled shard: its tools (backend, version, ...), how many programs, labels and
-    failed items it has, and the reasons of these."""
+    failed items it has, the reasons of these, and how it was made (a ShardOrigin), if that is known."""
 
     tools: dict[str, str]
     programs: int
     labels: int
     failures: int
     reasons: dict[str, int]
+    origin: NotRequired[dict[str, int | float | str | None]]
 
 
 class ReleaseFacts(TypedDict):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hipsynth.core.store.release import ReleaseFacts
+from hipsynth.core.documents import from_json
+from hipsynth.core.store.release import ReleaseFacts, ShardOrigin
 from hipsynth.core.store.splits import RELEASED
 from hipsynth.profiling.metrics.bottleneck import unit_name
 from hipsynth.synth.release.column_dictionary import column_lines
+from hipsynth.synth.release.release_plan import load_plans
 
 ABOUT = {
     "train": "80 % of the lineages",
@@ -22,18 +24,27 @@ ABOUT = {
     "unseen_devices": "programs of `test` on devices that are never trained on",
     "other": "not for training or testing: other programs on those devices, near-duplicates of unseen families",
 }
-BODY = """# hipsynth release v1
-
+TITLES = {"sim": "hipsynth release v1", "preview": "hipsynth previews"}
+FOLDERS = {"sim": "corpus/release/v1", "preview": "corpus/release/previews"}
+INTRODUCTIONS = {
+    "sim": """
 HIP programs and the hardware counters of their kernels on AMD Instinct accelerators: generated sources, compiled by the
 real AMDGPU compiler for gfx90a and gfx942, executed by the simulator of hipsynth, which counts what the hardware
 counts. **All labels are simulated, none is measured on a device**; how well the model agrees with recorded hardware is
 documented in docs/explanation/validation.md.
-
-```python
+""",
+    "preview": """
+HIP programs and estimates of the hardware counters of their kernels on AMD Instinct accelerators: generated sources,
+compiled by the real AMDGPU compiler for gfx90a and gfx942; their host code is run, and a few work-groups of each launch
+are interpreted by hipsynth. **All labels are previews: estimates, neither executed in full nor measured**; how near
+they are to executed labels is documented in docs/explanation/prediction.md.
+""",
+}
+BODY = """```python
 import datasets
 
-labels = datasets.load_dataset("corpus/release/v1", "labels", split="train")
-programs = datasets.load_dataset("corpus/release/v1", "programs", split="train")
+labels = datasets.load_dataset("{folder}", "labels", split="train")
+programs = datasets.load_dataset("{folder}", "programs", split="train")
 ```
 
 `hipsynth` reads the folder as a corpus: `synth stats`, `synth train` and `synth evaluate` take it as it is. `synth
@@ -54,9 +65,70 @@ of each labelled shard.
 
 def render_card(out: Path, facts: ReleaseFacts, tables: Mapping[str, pa.Table]) -> str:
     """The text of README.md."""
+    backend = _backend_of(facts)
+    head = [f"# {TITLES[backend]}", INTRODUCTIONS[backend], BODY.format(folder=FOLDERS[backend])]
+    contents = [*_contents_lines(facts, tables), *_making_lines(facts, tables["labels"])]
     return "\n".join(
-        [*_front_matter(out, tables), BODY, *_split_table(out), *_contents_lines(facts, tables), *_columns(tables)]
+        [*_front_matter(out, tables, TITLES[backend]), *head, *_split_table(out), *contents, *_columns(tables)]
     )
+
+
+def _making_lines(facts: ReleaseFacts, labels: pa.Table) -> Iterator[str]:
+    """How a release of a plan with a last shard is made again, or completed, and what its shards took."""
+    backend = _backend_of(facts)
+    name, plan = next(
+        ((name, plan) for name, plan in load_plans().items() if plan.shards and plan.backend == backend), ("", None)
+    )
+    if plan is None:
+        return
+    numbers = sorted(map(int, facts["shards"]))
+    yield from ("", "## Make it again, or make the rest", "")
+    yield (
+        f"It has {len(numbers)} of the {plan.shards} shards of the plan `{name}` in synth/release/release.toml "
+        f"({_number_ranges(numbers)}). All of them draw {plan.shards * plan.programs:,} programs."
+    )
+    yield from ("", "```sh", f"synth release make --plan {name} --work work --out {name}", "```", "")
+    yield "A shard follows from its seed and the versions of generator, previews and compiler:"
+    yield from ("", "| shards | generator | previews | compiler | headers |", "|---|---|---|---|---|")
+    yield from (*_version_rows(facts), "")
+    origins = [from_json(ShardOrigin, shard["origin"]) for shard in facts["shards"].values() if "origin" in shard]
+    timed = [(origin.seconds, origin.workers) for origin in origins if origin.seconds is not None]
+    if timed:
+        elapsed, of_workers = sum(seconds for seconds, _ in timed), sum(seconds * workers for seconds, workers in timed)
+        yield f"{len(timed)} of these shards say what they took: {elapsed:,.0f} s, {of_workers:,.0f} s of workers."
+    yield _shared_code_line(labels)
+
+
+def _backend_of(facts: ReleaseFacts) -> str:
+    """The backend of all labels of a release; "sim" without any."""
+    return next((shard["tools"]["backend"] for shard in facts["shards"].values()), "sim")
+
+
+def _number_ranges(numbers: Sequence[int]) -> str:
+    """Numbers in order as text: "0-3, 7"."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+
+
+def _version_rows(facts: ReleaseFacts) -> Iterator[str]:
+    versions: dict[tuple[str, ...], list[int]] = {}
+    for number, shard in facts["shards"].items():
+        tools = shard["tools"]
+        key = str(shard.get("origin", {}).get("grammar", "")), tools["version"], tools["compiler"], tools["headers"]
+        versions.setdefault(key, []).append(int(number))
+    yield from (f"| {_number_ranges(numbers)} | {' | '.join(key)} |" for key, numbers in versions.items())
+
+
+def _shared_code_line(labels: pa.Table) -> str:
+    """How many kinds of machine code, arguments and devices the labels have: equal ones have equal labels."""
+    names = ("code", "arguments", "device", "kernel_index")
+    kinds = len(set(zip(*(labels[name].to_pylist() for name in names), strict=True)))
+    return f"{kinds:,} of the {labels.num_rows:,} labels differ in machine code, arguments, device or kernel."
 
 
 def _columns(tables: Mapping[str, pa.Table]) -> Iterator[str]:
@@ -69,10 +141,10 @@ def _split_files(out: Path, config: str, split: str) -> list[Path]:
     return sorted((out / config).glob(f"{split}-*.parquet"))
 
 
-def _front_matter(out: Path, tables: Mapping[str, pa.Table]) -> Iterator[str]:
+def _front_matter(out: Path, tables: Mapping[str, pa.Table], title: str) -> Iterator[str]:
     count = tables["labels"].num_rows
     size = next((name for name, limit in SIZES if count < limit), "1M<n<10M")
-    yield from ("---", "license: mit", "pretty_name: hipsynth release v1", "language: [code]")
+    yield from ("---", "license: mit", f"pretty_name: {title}", "language: [code]")
     yield from ("tags: [performance, gpu, hip, rocm, hardware-counters, simulation]", f"size_categories: [{size}]")
     yield "configs:"
     for config in ("labels", "programs"):

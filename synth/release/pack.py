@@ -1,11 +1,12 @@
-"""Packs labelled shards into a release. The bytes depend on the set of shards alone, not on when each was packed."""
+"""Packs labelled shards into a release. The bytes depend on the set of shards alone, not on when each was packed: card
+and facts also say how long each shard took."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -129,7 +130,7 @@ def _empty_tables() -> dict[str, pa.Table]:
 
 def _add_shard(folders: Folders, shard: int, facts: ReleaseFacts, tables: dict[str, pa.Table]) -> None:
     """Adds one labelled shard to the tables."""
-    corpus = Corpus.open(folders.corpus(shard))
+    corpus = _open_shard(folders, shard)
     rows, failures = corpus.measurements().to_pylist(), corpus.failures().to_pylist()
     opcodes = build_opcodes(rows)
     programs = {p["id"]: program_row(p, shard, opcodes.get(p["id"])) for p in corpus.programs().to_pylist()}
@@ -143,9 +144,24 @@ def _add_shard(folders: Folders, shard: int, facts: ReleaseFacts, tables: dict[s
         "failures": len(failures),
         "reasons": _count_values(row["reason"] for row in failures),
     }
+    if (origin := folders.read_origin(shard)) is not None:
+        facts["shards"][f"{shard:04}"]["origin"] = asdict(origin)
     for config, added in (("labels", labels), ("programs", list(programs.values()))):
         table = pa.Table.from_pylist(added, schema=tables[config].schema)
         tables[config] = pa.concat_tables([tables[config], table])
+
+
+def _open_shard(folders: Folders, shard: int) -> Corpus:
+    """The corpus of a finished shard. Raises BadInput if it is damaged."""
+    try:
+        return Corpus.open(folders.corpus(shard))
+    except BadInput as error:
+        raise BadInput(
+            f"shard {shard:04}: {error.what}",
+            cause=error.cause,
+            remedy="synth release make --repair makes what is lost again",
+            reason=error.reason,
+        ) from error
 
 
 def _require_equal_tools(tools: Mapping[str, str], facts: ReleaseFacts, shard: int) -> None:

@@ -1,21 +1,27 @@
-"""The plan of the release (release.toml): programs, flag sets and devices of each labelled shard."""
+"""The plans of releases (release.toml): backend, programs, flag sets and devices of each shard."""
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from hipsynth.core.errors import UsageError
+from hipsynth.core.documents import from_json
+from hipsynth.core.errors import BadInput, UsageError, suggest_name
+from hipsynth.core.files import read_regular
+from hipsynth.core.reasons import Reason
+from hipsynth.core.store.release import ShardOrigin
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.matrix.targets import select_targets
 from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_ERROR, CORPUS_UNITS, RunLimits
 
 TABLE_PATH = Path(__file__).with_name("release.toml")
 LIMITS = RunLimits(sampling_units=CORPUS_UNITS, effort=CORPUS_EFFORT, largest_error=CORPUS_ERROR)  # of `synth profile`
-MOST_SHARDS = 10_000
+MOST_SHARDS, MARKER_BYTES = 10_000, 1 << 16
+LABELS = "labels"  # the plan of executed labels
 
 
 @dataclass(frozen=True)
@@ -26,15 +32,22 @@ class ShardKind:
     devices: tuple[str, ...]
 
 
+def limits_of(backend: str) -> RunLimits:
+    """The limits under which the rows of a release are made; those of previews are the usual ones."""
+    return LIMITS if backend == "sim" else RunLimits()
+
+
 @dataclass(frozen=True)
 class ReleasePlan:
-    """The content of release.toml."""
+    """A plan of release.toml. `shards`: how many make its release complete; 0: there is no such number."""
 
     programs: int
     first_seed: int
     sizes: int
     shards_per_file: int
     kinds: tuple[ShardKind, ...]
+    backend: str = "sim"
+    shards: int = 0
 
     def seed(self, shard: int) -> int:
         return self.first_seed + shard
@@ -44,6 +57,10 @@ class ReleasePlan:
         kind = self.kinds[shard % len(self.kinds)]
         return select_targets((), kind.flags, kind.devices)[0]
 
+    def planned_items(self, shard: int) -> int:
+        """Programs x sizes x targets of a shard; a program may have fewer sizes."""
+        return self.programs * self.sizes * len(self.targets(shard))
+
     def file_range(self, shard: int) -> tuple[int, int]:
         """The first and the last shard of the files that hold a shard."""
         first = shard - shard % self.shards_per_file
@@ -51,11 +68,40 @@ class ReleasePlan:
 
 
 @cache
-def load_plan() -> ReleasePlan:
-    """The plan of this installation."""
+def load_plans() -> dict[str, ReleasePlan]:
+    """The plans of this installation by name."""
     data = tomllib.loads(TABLE_PATH.read_text())
-    kinds = tuple(ShardKind(tuple(row["flags"]), tuple(row["devices"])) for row in data["kind"])
-    return ReleasePlan(data["programs"], data["first_seed"], data["sizes"], data["shards_per_file"], kinds)
+    return {
+        row["name"]: ReleasePlan(
+            row["programs"],
+            row["first_seed"],
+            row["sizes"],
+            data["shards_per_file"],
+            tuple(ShardKind(tuple(kind["flags"]), tuple(kind["devices"])) for kind in row["kind"]),
+            row["backend"],
+            row.get("shards", 0),
+        )
+        for row in data["plan"]
+    }
+
+
+def load_plan(name: str = LABELS) -> ReleasePlan:
+    """A plan of this installation. Raises UsageError for an unknown name."""
+    plans = load_plans()
+    if name not in plans:
+        raise UsageError(
+            f"no plan called {name!r}", cause=suggest_name(name, tuple(plans)), remedy=f"one of: {', '.join(plans)}"
+        )
+    return plans[name]
+
+
+def choose_shards(plan: ReleasePlan, text: str) -> range:
+    """The shards of `--shards`; without any, all of the plan. Raises UsageError."""
+    if text:
+        return shard_numbers(text)
+    if not plan.shards:
+        raise UsageError("this plan has no last shard", remedy="give --shards A:B, as in 0:4")
+    return range(plan.shards)
 
 
 def shard_numbers(text: str) -> range:
@@ -84,3 +130,17 @@ class Folders:
 
     def done_marker(self, shard: int) -> Path:
         return self.work / f"s{shard:04}.done"
+
+    def read_origin(self, shard: int) -> ShardOrigin | None:
+        """How a finished shard was made; None if its marker does not say. Raises BadInput for a damaged marker."""
+        path = self.done_marker(shard)
+        text = read_regular(path, MARKER_BYTES).strip()
+        try:
+            return from_json(ShardOrigin, json.loads(text)) if text else None
+        except (ValueError, TypeError) as error:
+            raise BadInput(
+                f"{path}: damaged",
+                cause=str(error),
+                remedy="remove it, and make the shard again",
+                reason=Reason.CORRUPT,
+            ) from None

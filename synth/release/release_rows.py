@@ -15,6 +15,7 @@ from hipsynth.profiling import metrics
 from hipsynth.simulator import label_model
 from hipsynth.source.skeletons import control_skeleton, token_skeleton
 
+RELEASED_BACKENDS = ("sim", "preview")
 CODE_DIGITS = 16  # of the code object's SHA-256
 FACT_COUNTERS = frozenset({"SQ_ITEMS"})  # the others of training.data.auxiliary are parts of metrics
 _SAME = ("arguments", "arch", "device", "flags", "kernel_index", "kernel", "dispatches", "same_shape", "duration_ns")
@@ -49,8 +50,9 @@ def label_row(row: StoredRow, program: StoredRow, shard: int) -> Row:
     """The release's row of a kernel of a corpus; `program` is a `program_row`. Raises BadInput for a row that it cannot
     hold without loss."""
     label = f"label {row['measurement_id']} of shard {shard}"
-    if row["backend"] != "sim" or not row["limits"] or not row["sampling"]:
+    if row["backend"] not in RELEASED_BACKENDS or not row["limits"] or not row["sampling"]:
         raise BadInput(f"{label} was not made by the simulator", reason=Reason.BAD_RECORD)
+    is_executed = row["backend"] == "sim"
     provenance, counters = dict(row["provenance"]), dict(row["counters"])
     errors = dict(row["sampling"]["error"])
     columns: Row = {name: row[name] for name in _SAME}
@@ -59,13 +61,15 @@ def label_row(row: StoredRow, program: StoredRow, shard: int) -> Row:
     columns |= {f"{name}_{axis}": row[name][n] for name in ("grid", "block") for n, axis in enumerate(AXES)}
     columns |= {"bottleneck": row["limits"]["bottleneck"], "sampling": row["sampling"]["strategy"]}
     columns["groups_simulated"] = row["sampling"]["groups_simulated"]
-    columns["duration_error"] = errors.get("Duration", 0.0)
-    columns["counter_error"] = max(
-        (errors.get(name, 0.0) for name in kept_counters() if counters.get(name)), default=0.0
+    columns["duration_error"] = errors.get("Duration", 0.0) if is_executed else None
+    columns["counter_error"] = (
+        max((errors.get(name, 0.0) for name in kept_counters() if counters.get(name)), default=0.0)
+        if is_executed
+        else None
     )
     columns["occupancy"] = (row["occupancy"] or {}).get("fraction")
     columns |= {name: round(row["registers"][name]) for name in REGISTERS}
-    columns |= {name: row["traffic"][name] for name in TRAFFIC}
+    columns |= {name: (row["traffic"] or {}).get(name) for name in TRAFFIC}
     columns |= {name: row[name] for name in metrics.all_ids()}
     for name in kept_counters():
         columns[name] = _dispatch_total(counters.get(name), row["dispatches"], f"{label}: {name}")

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hipsynth.core.documents import from_json
 from hipsynth.core.errors import HipsynthError, UsageError
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import Program, ProgramRun
 from hipsynth.core.reasons import Reason
 from hipsynth.core.store import CorpusItem, StoredRow
-from hipsynth.core.store.release import TOOLS, Release, labels_schema
+from hipsynth.core.store.release import TOOLS, Release, ShardOrigin, labels_schema
 from hipsynth.core.store.schema import item_rows, schema_of
 from hipsynth.core.store.splits import RELEASED
 from hipsynth.profiling import metrics
@@ -28,7 +29,9 @@ from hipsynth.simulator import label_model
 from hipsynth.source.skeletons import control_skeleton, token_skeleton
 from hipsynth.synth.generate.build import replay_program
 from hipsynth.synth.generate.problem_sizes import expected_output
-from hipsynth.synth.release.release_plan import LIMITS
+from hipsynth.synth.generate.producer import generate_programs
+from hipsynth.synth.generate.writer import grammar_digest
+from hipsynth.synth.release.release_plan import limits_of
 from hipsynth.synth.release.release_rows import kept_counters, label_row
 
 TRAINED_ON = ("train", "validation")
@@ -47,14 +50,25 @@ class RebuildCheck:
 
 
 @dataclass(frozen=True)
+class SeedCheck:
+    """Whether the programs of a shard are those of its seed: "same", "differs" (`programs` are the ids that the seed
+    does not give), or "not checked", because another version of the generator drew them."""
+
+    shard: int
+    status: str
+    programs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class ReleaseVerification:
     """The document of `synth release verify --json`. `checksums` are "same" (else there is an error instead); `leaks`:
-    what crosses the splits."""
+    what crosses the splits. `seeds`: of the shards of these rows, as far as the release says how they were made."""
 
     release: str
     checksums: str
     leaks: tuple[str, ...]
     rows: tuple[RebuildCheck, ...]
+    seeds: tuple[SeedCheck, ...] = ()
 
 
 def choose_ids(release: Release, row: str, sample: int) -> list[str]:
@@ -85,14 +99,36 @@ def verify_labels(release: Release, ids: Sequence[str], note: Callable[[str], No
     return differences
 
 
+def check_seeds(release: Release, ids: Sequence[str]) -> list[SeedCheck]:
+    """Draws the programs of the shards of these rows again, where the release says how they were made."""
+    labels, programs = release.read("labels"), release.read("programs")
+    shards = sorted(
+        {n for key, n in zip(labels["id"].to_pylist(), labels["shard"].to_pylist(), strict=True) if key in ids}
+    )
+    checks = []
+    for shard in shards:
+        facts = release.facts["shards"][f"{shard:04}"]
+        if "origin" not in facts:
+            continue
+        origin = from_json(ShardOrigin, facts["origin"])
+        if origin.grammar != grammar_digest():
+            checks.append(SeedCheck(shard, "not checked"))
+            continue
+        of_seed = {program.id for program in generate_programs(origin.programs, origin.seed, runs=origin.sizes)}
+        stored = set(programs.filter(pc.equal(programs["shard"], shard))["id"].to_pylist())
+        foreign = tuple(sorted(stored - of_seed))
+        checks.append(SeedCheck(shard, "differs" if foreign else "same", foreign))
+    return checks
+
+
 def _check_program(release: Release, rows: Sequence[StoredRow], stored: StoredRow) -> RebuildCheck:
     result = RebuildCheck(rows[0]["id"], stored["id"], "same")
     program = _regenerate_program(stored, result)
     target = Target(rows[0]["arch"], rows[0]["flags"], rows[0]["device"])
     run = next(run for run in program.runs if shlex.join(run.arguments) == rows[0]["arguments"])
-    tool = open_backend("sim")
-    (job_result,) = run_job(MatrixJob("sim", program, ((target, run),), LIMITS))
     tools = release.facts["shards"][f"{rows[0]['shard']:04}"]["tools"]
+    tool = open_backend(tools["backend"])
+    (job_result,) = run_job(MatrixJob(tool.name, program, ((target, run),), limits_of(tool.name)))
     here = {
         "version": tool.version(),
         **{name: tool.environment(target).get(name, "") for name in ("compiler", "headers")},
