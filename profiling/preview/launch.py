@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from hipsynth.core.kernel_record import Dim
+from hipsynth.core.reasons import Reason
 from hipsynth.simulator.launch_record import Contents
 from hipsynth.source.names import base_name, short_name
 
@@ -43,7 +44,8 @@ class DeviceLaunch:
     symbol. `module`: code that was loaded while the program ran, as (code object, disassembly). `by_data`: memory was
     recorded because the kernel's addresses or branches may depend on it. `times`: how often it was made.
     `after_read`: the host had seen what earlier kernels wrote; `after_loss`: or what lacked their results, so that the
-    program may in truth do something else. `language`, `meta`: as in KernelRecord.
+    program may in truth do something else. `language`, `meta`: as in KernelRecord. `failure`: why the recording run
+    could not execute it, NONE if it did or did not try.
     """
 
     symbol: str
@@ -62,6 +64,7 @@ class DeviceLaunch:
     after_loss: bool = False
     language: str = ""
     meta: Mapping[str, bool | int | str] = field(default_factory=dict, repr=False)
+    failure: Reason = Reason.NONE
 
     @cached_property
     def kernel(self) -> str:

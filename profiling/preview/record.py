@@ -265,6 +265,7 @@ def as_launches(recorded: Sequence[RecordedLaunch], signatures: Mapping[str, str
             record.after_read,
             record.after_loss,
             *_variant_of(record),
+            Reason.of(record.outcome) if record.outcome in set(Reason) else Reason.NONE,
         )
         yield launch
         if record.outcome != "ran":

@@ -121,6 +121,11 @@ def preview_script(recording: Recording, device: DeviceTable) -> tuple[ProgramPr
     """Previews of the launches that a script makes, and notes on what they lack."""
     launches = recording.launches
     notes = [f"not all launches may be known: {recording.message}"] if recording.reason and launches else []
+    failed = {launch.kernel: launch.failure for launch in launches if launch.failure}
+    notes += [
+        f"{kernel} cannot be executed as it is launched: {reason.meaning}; `synth run` says where"
+        for kernel, reason in failed.items()
+    ]
     if len(launches) > MOST_PREVIEWS:
         notes.append(f"{len(launches) - MOST_PREVIEWS} further launches are not predicted")
     return interpret_all(launches, ScriptInterpreters(device, {})), tuple(notes)

@@ -81,6 +81,27 @@ def test_large_kernels_are_not_executed(tmp_path: Path) -> None:
     assert "AssertionError: not computed" in result.notes[0], "launches behind a failed check may be missing"
 
 
+def test_a_kernel_that_leaves_its_tensors_is_noted(tmp_path: Path) -> None:
+    result = predict_text("y = torch.ones(1 << 12, device='cuda')\ndouble[(1 << 20,)](y, BLOCK=64)\n", tmp_path)
+    [note] = result.notes
+    assert note.startswith(f"double cannot be executed as it is launched: {Reason.ILLEGAL_ACCESS.meaning}")
+    assert [kernel.grid for kernel in result.kernels] == [(1 << 20, 1, 1)]
+
+
+def test_launches_of_threads_are_predicted(tmp_path: Path) -> None:
+    text = """
+from concurrent.futures import ThreadPoolExecutor
+def launch(blocks):
+    y = torch.ones(blocks * 1024, device='cuda')
+    double[(blocks,)](y, BLOCK=1024)
+    assert y.eq(2).all()
+with ThreadPoolExecutor(2) as pool:
+    list(pool.map(launch, (4, 8, 16)))
+"""
+    result = predict_text(text, tmp_path)
+    assert {kernel.grid for kernel in result.kernels} == {(4, 1, 1), (8, 1, 1), (16, 1, 1)} and not result.notes
+
+
 @pytest.mark.parametrize(
     ("text", "reason", "words"),
     [
