@@ -61,7 +61,7 @@ class Reason(StrEnum):
     MISSING_INCLUDE = "missing_include", "a file that the source includes is not there"
     NEEDS_STANDARD = "needs_standard", "the source wants another version of C++"
     EDIT_CONFLICT = "edit_conflict", "two edits of a source overlap"
-    COMPILE_FAILED = "compile_failed", "the compiler rejects the program"
+    COMPILE_FAILED = "compile_failed", "the compiler rejects the program", "mend what its message names"
     MISSING_HEADER = "missing_header", "a header is missing"
     LINK_FAILED = "link_failed", "the program does not link"
     NOT_CONFIGURED = "not_configured", "CMake cannot configure the project"

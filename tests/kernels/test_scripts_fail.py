@@ -96,6 +96,7 @@ def test_errors_have_reasons_and_name_their_cause(tmp_path: Path) -> None:
         assert answer != "nothing", statement
         code, message = json.loads(answer)
         assert code == reason and words in message, f"{statement}: {answer}"
+        assert not reason or Reason.of(reason).remedy, reason
     assert [(kernel.name, kernel.dispatches) for kernel in result.kernels] == [("double", 1)]
 
 
