@@ -4,7 +4,7 @@ Two launches are joined if they have the same shape, no work-item of either depe
 one of them writes and the other one uses is accessed at the work-item's own element alone: the same subscript in both,
 one for each work-item. Arrays are told apart by the expressions that the launches pass. kernel_fusion_groups joins
 launches of the same work-groups, kernel_fusion_scan scans by doubling distances, kernel_fusion_steps steps of halving
-distances.
+distances, kernel_fusion_passes the passes of a loop.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from hipsynth.tuning.optimize.kernel_fusion_launches import (
     join_launches,
     shared_subscripts,
 )
+from hipsynth.tuning.optimize.kernel_fusion_passes import find_passes
 from hipsynth.tuning.optimize.kernel_fusion_scan import find_scans
 from hipsynth.tuning.optimize.kernel_fusion_steps import find_steps
 from hipsynth.tuning.optimize.kernel_fusion_text import Fusion
@@ -30,9 +31,11 @@ _OWN = {a: {f"blockIdx.{a}*blockDim.{a}+threadIdx.{a}", f"threadIdx.{a}+blockIdx
 
 
 def find_fusions(program: ParsedProgram) -> Iterator[Fusion]:
-    """Every scan by doubling distances as two launches, the last steps of halving distances as one, then every run of
-    launches that can be joined by work-items, then by work-groups, the longest first."""
+    """Every scan by doubling distances as two launches, all passes of a loop as one, the last steps of halving
+    distances as one, then every run of launches that can be joined by work-items, then by work-groups, the longest
+    first."""
     yield from find_scans(program)
+    yield from find_passes(program)
     yield from find_steps(program)
     pairs = sorted(((launch, k) for k in program.kernels for launch in k.launches), key=lambda pair: pair[0].start)
     for run in _find_runs([FusedLaunch(program, *pair) for pair in pairs]):

@@ -1,0 +1,105 @@
+"""Passes of a loop: when groups keep to elements of their own, and that one launch of all passes does the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from hipsynth.tuning.optimize.kernel_fusion_passes import find_passes
+from hipsynth.tuning.optimize.program_model import read_program
+from hipsynth.tuning.trial import Conditions, compare_trials, run_trial, target_of
+
+# Transforms of 128 numbers each, from one array to the other one, by groups of 32 work-items: two groups a transform.
+TEXT = """#include <hip/hip_runtime.h>
+#include <cstdio>
+#include <utility>
+#include <vector>
+constexpr int kPoints = 128;
+__global__ void combine(const int* __restrict__ in, int* __restrict__ out, const int* weights, int span) {
+  const int t = blockIdx.x * blockDim.x + threadIdx.x, first = t / (kPoints / 2) * kPoints, i = t % (kPoints / 2);
+  const int k = i % span, j = (i / span) * 2 * span + k;
+  const int a = in[first + i], b = in[first + i + kPoints / 2] * weights[k];
+  out[first + j] = a + b;
+  out[first + j + span] = a - b;
+}
+int main(int argc, char** argv) {
+  const int work = (argc > 1 ? 33 : 64) * 32, n = 2 * work + kPoints;
+  std::vector<int> host(n);
+  for (int i = 0; i < n; ++i) host[i] = i * 7 % 11;
+  int *a, *b, *weights;
+  if (hipMalloc(&a, n * 4) || hipMalloc(&b, n * 4) || hipMalloc(&weights, n * 4)) return 1;
+  (void)hipMemset(b, 0, n * 4);
+  (void)hipMemcpy(weights, host.data(), n * 4, hipMemcpyHostToDevice);
+  (void)hipMemcpy(a, host.data(), n * 4, hipMemcpyHostToDevice);
+  for (int span = 1; span < kPoints; span *= 2) {
+    combine<<<work / 32, 32>>>(a, b, weights, span);
+    std::swap(a, b);
+  }
+  (void)hipMemcpy(host.data(), a, n * 4, hipMemcpyDeviceToHost);
+  std::printf("%d %d\\n", host[0], host[n / 2]);
+  return 0;
+}
+"""
+# The same in one array: each work-item changes a pair of its own.
+IN_PLACE = TEXT.replace("(a, b, weights, span)", "(a, weights, span)").replace("    std::swap(a, b);\n", "")
+HEAD, BODY = (
+    "__global__ void combine(int* in, const int* weights, int span) {\n",
+    """
+  const int t = blockIdx.x * blockDim.x + threadIdx.x, at = 2 * t - (t & (span - 1));
+  const int a = in[at], b = in[at + span] * weights[span];
+  in[at] = a + b;
+  in[at + span] = a - b;
+""",
+)
+IN_PLACE = f"{IN_PLACE[: IN_PLACE.index('__global__')]}{HEAD}{BODY}{IN_PLACE[IN_PLACE.index('}' + chr(10)) :]}"
+
+
+def fuse_passes(text: str) -> str:
+    """The changed program, "" if nothing is joined."""
+    return next((fusion.text for fusion in find_passes(read_program(text, "gfx942"))), "")
+
+
+def test_one_launch_takes_all_passes() -> None:
+    changed = fuse_passes(TEXT)
+    assert "void combine_passes(int* in, int* out, const int* weights) {" in changed
+    assert "  for (int span = 1; span < kPoints; span *= 2) {\n    const int t" in changed
+    assert "    __syncthreads();\n    auto* const other = in;\n    in = out;\n    out = other;\n  }" in changed
+    launch = "  if ((work / 32) % 2 == 0) {\n    combine_passes<<<(work / 32) / 2, 64>>>(a, b, weights);\n    std::swap(a, b);\n"
+    assert launch in changed, "seven passes, so the result is in the other array"
+    assert fuse_passes(changed) == "", "what remains for other grids is not joined again"
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx90a"])
+@pytest.mark.parametrize("text", [TEXT, IN_PLACE], ids=["two arrays", "in place"])
+def test_it_leaves_the_same_memory_in_one_launch(text: str, arch: str) -> None:
+    for arguments, launches in (((), 1), (("odd",), 7)):
+        conditions = Conditions(arguments, exact=True, races=True)
+        before, after = (run_trial(version, target_of(arch), conditions) for version in (text, fuse_passes(text)))
+        comparison = compare_trials(before, after)
+        assert comparison.equal and comparison.exact, comparison.reason
+        assert not [line for line in after.warnings if line.startswith("race")], after.warnings
+        made = [sum(kernel.dispatches for kernel in trial.kernels) for trial in (before, after)]
+        assert made == [7, launches], "an odd number of groups keeps its launches"
+
+
+LOOP = "for (int span = 1; span < kPoints; span *= 2)"
+OTHERS = [
+    ("constexpr int kPoints = 128;", "constexpr int kPoints = 4096;"),  # more than a group has
+    ("in[first + i]", "in[i]"),  # another group's
+    ("out[first + j + span]", "out[first + j + span + 1]"),
+    ("out[first + j]", "weights[k] ? out[0] : out[first + j]"),
+    (LOOP, "for (int span = 1; span < n; span *= 2)"),  # no constant
+    (LOOP, "for (int span = 1; span < kPoints; span += span)"),
+    (LOOP, "for (int span = 64; span < kPoints; span *= 2)"),  # one pass
+    ("std::swap(a, b);", "std::swap(a, weights);"),
+    ("std::swap(a, b);", 'std::swap(a, b); std::puts("");'),
+    ("out[first + j] = a + b;", "atomicAdd(&out[first + j], a + b);"),
+    ("(a, b, weights, span)", "(a, b, weights, 2 * span)"),
+    ("(a, b, weights, span)", "(a, b, b, span)"),
+    ("<<<work / 32, 32>>>", "<<<span, 32>>>"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), OTHERS)
+def test_other_passes_stay(old: str, new: str) -> None:
+    assert old in TEXT
+    assert fuse_passes(TEXT.replace(old, new)) == ""
