@@ -32,14 +32,25 @@ def keeps_apart(trees: Sequence[ast.expr], lanes: int, names: Mapping[str, int],
     """How many elements each group of `lanes` work-items has for itself, where all accesses of group g lie from g times
     that number on; 0 if they do not. `names`: values of parameters and constants; `elements`: that number, if it is
     known. Raises NotUnderstood for subscripts of other names."""
-    values: dict[str, Integers] = {name: np.array(value) for name, value in names.items()}
-    values["lanes"], values["lane"] = np.array(lanes), np.arange(lanes)[None, :]
-    values["group"] = np.array(GROUPS)[:, None]
-    places = [np.broadcast_to(_evaluate_subscript(tree, values), (len(GROUPS), lanes)) for tree in trees]
+    places = _evaluate_places(trees, lanes, names)
     smallest, largest = np.min(places, axis=(0, 2)), np.max(places, axis=(0, 2))
     elements = elements or int(largest[0]) + 1
     starts = np.array(GROUPS) * elements
     return 0 if (smallest < starts).any() or (largest >= starts + elements).any() else elements
+
+
+def covers_elements(trees: Sequence[ast.expr], lanes: int, names: Mapping[str, int], elements: int) -> bool:
+    """Whether the accesses of a group's work-items take each of its elements. Raises as keeps_apart()."""
+    places = _evaluate_places(trees, lanes, names)
+    return bool(places) and len(np.unique([place[0] for place in places])) == elements
+
+
+def _evaluate_places(trees: Sequence[ast.expr], lanes: int, names: Mapping[str, int]) -> list[Integers]:
+    """The places of each subscript, of shape (groups, lanes)."""
+    values: dict[str, Integers] = {name: np.array(value) for name, value in names.items()}
+    values["lanes"], values["lane"] = np.array(lanes), np.arange(lanes)[None, :]
+    values["group"] = np.array(GROUPS)[:, None]
+    return [np.broadcast_to(_evaluate_subscript(tree, values), (len(GROUPS), lanes)) for tree in trees]
 
 
 def parse_subscript(text: str | None) -> ast.expr:

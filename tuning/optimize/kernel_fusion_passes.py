@@ -4,11 +4,13 @@ themselves alone, one launch takes all passes, with a barrier after each.
 It applies to a loop `for (int v = A; v < B; v *= 2)`, or in other steps, over constants that does nothing but launch a
 kernel with `v` and, for passes from one array to another one, swap both. That the groups keep to themselves is found by
 evaluating the kernel's subscripts for all work-items of several groups and all values of `v`; groups may be larger than
-those of the launch. The other launches remain for grids that these do not divide.
+those of the launch. The other launches remain for grids that these do not divide. Where they fit, the elements lie in
+the LDS meanwhile.
 """
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import re
 from bisect import bisect_left
@@ -21,6 +23,7 @@ from hipsynth.tuning.optimize.group_places import check_repeatable_body, keeps_a
 from hipsynth.tuning.optimize.kernel_fusion_launches import FusedLaunch
 from hipsynth.tuning.optimize.kernel_fusion_text import Fusion, choose_free_name
 from hipsynth.tuning.optimize.program_model import ParsedProgram
+from hipsynth.tuning.optimize.staged_passes import StagedPasses, stage_passes
 from hipsynth.tuning.optimize.statements import NotUnderstood
 
 MOST_PASSES = 64
@@ -40,15 +43,15 @@ _SWAP = re.compile(r"(?:std::)?swap\((\w+),(\w+)\);")
 
 
 def find_passes(program: ParsedProgram) -> Iterator[Fusion]:
-    """The program with all passes of one such loop in one launch, for each loop."""
+    """The program with all passes of one such loop in one launch, for each loop: with elements in the LDS, and without
+    that."""
     constants = _find_constants(program)
     for kernel in program.kernels:
         for launch in kernel.launches:
-            try:
-                fusion = _RepeatedLaunch(FusedLaunch(program, launch, kernel), constants).write_program()
-            except NotUnderstood:
-                continue
-            yield fusion
+            repeated = _RepeatedLaunch(FusedLaunch(program, launch, kernel), constants)
+            for staged in (True, False):
+                with contextlib.suppress(NotUnderstood):
+                    yield repeated.write_program(staged)
 
 
 def _find_constants(program: ParsedProgram) -> dict[str, int]:
@@ -91,21 +94,23 @@ class _RepeatedLaunch:
     call: FusedLaunch
     constants: Mapping[str, int]
 
-    def write_program(self) -> Fusion:
-        """Raises NotUnderstood for loops and kernels of another form."""
+    def write_program(self, staged: bool) -> Fusion:
+        """The program with all passes in one launch; `staged`: with elements in the LDS. Raises NotUnderstood for loops
+        and kernels of another form."""
         call, program = self.call, self.call.program
         if not call.fits() or not call.launch.block.isdecimal():
             raise NotUnderstood("a kernel whose work-items depend on their group, or a size that is no number")
         loop = self._read_loop()
         parameter = self._find_parameter(loop)
         check_repeatable_body(call, parameter)
-        lanes = self._find_lanes(loop)
+        lanes, elements = self._find_lanes(loop)
+        stages = self._stage_passes(loop, lanes, elements) if staged else None
         name = f"{call.kernel.name}_passes"
         if choose_free_name(name, program.text) != name:
             raise NotUnderstood("launches that remain beside those of all passes")
         end = call.kernel.end
         edits = [
-            Edit(end, end, f"\n\n{self._write_kernel(name, parameter, loop)}"),
+            Edit(end, end, f"\n\n{self._write_kernel(name, parameter, loop, stages)}"),
             Edit(loop.start, loop.end, self._write_launches(name, loop, lanes)),
         ]
         text = apply_edits(program.unit.text, edits).decode(errors="surrogateescape")
@@ -176,8 +181,9 @@ class _RepeatedLaunch:
             raise NotUnderstood("a number of the pass that is passed in another way")
         return parameters[0]
 
-    def _find_lanes(self, loop: _PassLoop) -> int:
-        """The fewest work-items of a group, a multiple of the launch's, with elements of their own in all passes."""
+    def _find_lanes(self, loop: _PassLoop) -> tuple[int, int]:
+        """The fewest work-items of a group, a multiple of the launch's, with elements of their own in all passes, and
+        how many elements that are."""
         uses = self.call.uses()
         written = {array for array, use in uses.items() if use.written}
         if not written or not all(map(_PLAIN.fullmatch, uses)) or not set(loop.swapped) <= uses.keys():
@@ -194,13 +200,23 @@ class _RepeatedLaunch:
                 if not elements:
                     break
             if elements:
-                return lanes
+                return lanes, elements
             lanes += block
         raise NotUnderstood("groups that do not keep to elements of their own")
 
+    def _stage_passes(self, loop: _PassLoop, lanes: int, elements: int) -> StagedPasses:
+        """The arrays that are exchanged as tiles in the LDS. Raises NotUnderstood."""
+        call, uses = self.call, self.call.uses()
+        exchanged = loop.swapped or tuple(array for array, use in uses.items() if use.written)
+        arrays = [name for name, passed in call.passed.items() if passed in exchanged]
+        if len(arrays) != len(exchanged):
+            raise NotUnderstood("an array that is passed twice")
+        arrays.sort(key=lambda name: uses[call.passed[name]].written)  # the one that is read first
+        return stage_passes(call, uses, arrays, elements, lanes, {**self.constants, loop.variable: loop.values[0]})
+
     # --- text --------------------------------------------------------------------------------------------------------
 
-    def _write_kernel(self, name: str, parameter: str, loop: _PassLoop) -> str:
+    def _write_kernel(self, name: str, parameter: str, loop: _PassLoop, stages: StagedPasses | None) -> str:
         call = self.call
         swapped = [name for name, passed in call.passed.items() if passed in loop.swapped]
         declared = []
@@ -212,18 +228,21 @@ class _RepeatedLaunch:
             if array.name != parameter:
                 declared.append(text)
         head = re.sub(rf"\b{re.escape(loop.variable)}\b", parameter, loop.head)
+        before, body, behind = ([], call.text(), []) if stages is None else stages.write_text()
+        where = "" if stages is None else ", which lie in the LDS meanwhile"
         lines = [
-            f"// All passes of `{call.kernel.name}`: groups keep to elements of their own.",
+            f"// All passes of `{call.kernel.name}`: groups keep to elements of their own{where}.",
             f"__global__ void {name}({', '.join(declared)}) {{",
+            *before,
             f"  for {head} {{",
-            call.text(),
+            body,
             "    __syncthreads();",
         ]
         if swapped:
-            first, second = swapped
+            first, second = swapped if stages is None else map(stages.find_names().__getitem__, swapped)
             other = choose_free_name("other", call.program.text)
             lines.append(f"    auto* const {other} = {first};\n    {first} = {second};\n    {second} = {other};")
-        return "\n".join([*lines, "  }", "}"])
+        return "\n".join([*lines, "  }", *behind, "}"])
 
     def _write_launches(self, name: str, loop: _PassLoop, lanes: int) -> str:
         launch, source = self.call.launch, self.call.program.unit.text

@@ -53,32 +53,47 @@ HEAD, BODY = (
 IN_PLACE = f"{IN_PLACE[: IN_PLACE.index('__global__')]}{HEAD}{BODY}{IN_PLACE[IN_PLACE.index('}' + chr(10)) :]}"
 
 
-def fuse_passes(text: str) -> str:
-    """The changed program, "" if nothing is joined."""
-    return next((fusion.text for fusion in find_passes(read_program(text, "gfx942"))), "")
+def fuse_passes(text: str) -> list[str]:
+    """The changed programs: with elements in the LDS, and without that."""
+    return [fusion.text for fusion in find_passes(read_program(text, "gfx942"))]
 
 
 def test_one_launch_takes_all_passes() -> None:
-    changed = fuse_passes(TEXT)
-    assert "void combine_passes(int* in, int* out, const int* weights) {" in changed
-    assert "  for (int span = 1; span < kPoints; span *= 2) {\n    const int t" in changed
-    assert "    __syncthreads();\n    auto* const other = in;\n    in = out;\n    out = other;\n  }" in changed
-    launch = "  if ((work / 32) % 2 == 0) {\n    combine_passes<<<(work / 32) / 2, 64>>>(a, b, weights);\n    std::swap(a, b);\n"
-    assert launch in changed, "seven passes, so the result is in the other array"
-    assert fuse_passes(changed) == "", "what remains for other grids is not joined again"
+    staged, plain = fuse_passes(TEXT)
+    assert "void combine_passes(int* in, int* out, const int* weights) {" in plain
+    assert "  for (int span = 1; span < kPoints; span *= 2) {\n    const int t" in plain
+    assert "    __syncthreads();\n    auto* const other = in;\n    in = out;\n    out = other;\n  }" in plain
+    launch = "    combine_passes<<<(work / 32) / 2, 64>>>(a, b, weights);\n    std::swap(a, b);\n"
+    for changed in (staged, plain):
+        assert f"  if ((work / 32) % 2 == 0) {{\n{launch}" in changed, (
+            "after seven passes the other array has the result"
+        )
+        assert fuse_passes(changed) == [], "what remains for other grids is not joined again"
+
+
+def test_elements_lie_in_the_lds_between_the_passes() -> None:
+    staged = fuse_passes(TEXT)[0]
+    assert "  __shared__ int tiles[2][128];\n" in staged
+    assert "i += blockDim.x) tiles[0][i] = in[first_2 + i];\n  __syncthreads();\n" in staged
+    assert "tiles[1][i] = " not in staged, "the first pass writes all of the other tile"
+    guarded = TEXT.replace("  const int k", "  if (t < 0) return;\n  const int k")
+    assert [changed for changed in fuse_passes(guarded) if "__shared__" in changed] == []
+    assert len(fuse_passes(guarded)) == 1
 
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx90a"])
 @pytest.mark.parametrize("text", [TEXT, IN_PLACE], ids=["two arrays", "in place"])
 def test_it_leaves_the_same_memory_in_one_launch(text: str, arch: str) -> None:
+    assert len(fuse_passes(text)) == 2
     for arguments, launches in (((), 1), (("odd",), 7)):
         conditions = Conditions(arguments, exact=True, races=True)
-        before, after = (run_trial(version, target_of(arch), conditions) for version in (text, fuse_passes(text)))
-        comparison = compare_trials(before, after)
-        assert comparison.equal and comparison.exact, comparison.reason
-        assert not [line for line in after.warnings if line.startswith("race")], after.warnings
-        made = [sum(kernel.dispatches for kernel in trial.kernels) for trial in (before, after)]
-        assert made == [7, launches], "an odd number of groups keeps its launches"
+        before, *others = (run_trial(one, target_of(arch), conditions) for one in (text, *fuse_passes(text)))
+        for after in others:
+            comparison = compare_trials(before, after)
+            assert comparison.equal and comparison.exact, comparison.reason
+            assert not [line for line in after.warnings if line.startswith("race")], after.warnings
+            made = [sum(kernel.dispatches for kernel in trial.kernels) for trial in (before, after)]
+            assert made == [7, launches], "an odd number of groups keeps its launches"
 
 
 LOOP = "for (int span = 1; span < kPoints; span *= 2)"
@@ -102,4 +117,4 @@ OTHERS = [
 @pytest.mark.parametrize(("old", "new"), OTHERS)
 def test_other_passes_stay(old: str, new: str) -> None:
     assert old in TEXT
-    assert fuse_passes(TEXT.replace(old, new)) == ""
+    assert fuse_passes(TEXT.replace(old, new)) == []
