@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from hipsynth.core.cache import REPOSITORY
 from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.store import Corpus, CorpusWriter
 from hipsynth.core.store.release import FACTS, Release
@@ -17,6 +18,7 @@ from hipsynth.profiling import metrics
 from hipsynth.profiling.matrix.collect import MatrixOptions
 from hipsynth.simulator import label_model
 from hipsynth.synth.generate.writer import grammar_digest
+from hipsynth.synth.release.dataset_card import render_card
 from hipsynth.synth.release.make_shards import make_shards
 from hipsynth.synth.release.pack import pack_release
 from hipsynth.synth.release.release_plan import (
@@ -28,7 +30,7 @@ from hipsynth.synth.release.release_plan import (
     load_plan,
     load_plans,
 )
-from hipsynth.synth.release.verify import check_seeds, choose_ids, verify_labels
+from hipsynth.synth.release.verify import check_seeds, choose_ids, find_leaks, verify_labels
 
 SMALL = ReleasePlan(
     programs=2,
@@ -40,6 +42,7 @@ SMALL = ReleasePlan(
     shards=2,
 )
 BOTH = (0, 1)
+KEPT = REPOSITORY / "corpus" / "release" / "previews"
 
 
 def ignore(text: str) -> None:
@@ -193,3 +196,14 @@ def test_a_damaged_marker_is_an_error(tmp_path: Path) -> None:
         folders.done_marker(0).write_text("{")
     with pytest.raises(BadInput, match=r"s0000\.done: damaged"):
         folders.read_origin(0)
+
+
+def test_the_first_piece_in_the_repository_is_sound_and_small() -> None:
+    opened = Release.load(KEPT)
+    tables = {config: opened.read(config) for config in ("labels", "programs")}
+    assert not find_leaks(opened)
+    assert (KEPT / "README.md").read_text() == render_card(KEPT, opened.facts, tables)
+    assert tables["labels"].num_rows >= 600 and set(opened.measurements()["backend"].to_pylist()) == {"preview"}
+    assert sum(path.stat().st_size for path in KEPT.rglob("*") if path.is_file()) < 4e6
+    (check,) = verify_labels(opened, choose_ids(opened, "", 1), ignore)
+    assert check.status == "same" or check.notes, check
