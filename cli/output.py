@@ -102,6 +102,10 @@ class Progress:
             self.shown = now
             click.echo(self._line(now), err=True)
 
+    def skip(self, items: int) -> None:
+        """Takes items that need not run out of the total."""
+        self.total -= items
+
     def _line(self, now: float) -> str:
         rate = self.done / max(now - self.start, 1e-9)
         left = (self.total - self.done) / max(rate, 1e-9)

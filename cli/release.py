@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -81,9 +81,9 @@ def make(plan_name: str, shards: str, work: Path, out: Path, as_json: bool, **op
     chosen = choose_shards(plan, shards)
     bars: list[Progress] = []
 
-    def start(total: int) -> Callable[[str], None]:
+    def start(total: int) -> Progress:
         bars.append(Progress("profile", total))
-        return bars[-1].step
+        return bars[-1]
 
     try:
         label(plan, work, chosen, MatrixOptions(**options), start)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Protocol
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import write_whole
@@ -19,7 +20,27 @@ from hipsynth.synth.generate.problem_sizes import expected_output
 from hipsynth.synth.generate.writer import generate_into, grammar_digest
 from hipsynth.synth.release.release_plan import Folders, ReleasePlan, limits_of
 
-Note = Callable[[str], None]
+
+class ItemProgress(Protocol):
+    """Shows the progress of a run of planned items."""
+
+    def step(self, note: str = "") -> None:
+        """Counts one finished item."""
+        ...
+
+    def skip(self, items: int) -> None:
+        """Takes items that need not run out of the total."""
+        ...
+
+
+class NoProgress:
+    """Shows nothing."""
+
+    def step(self, note: str = "") -> None:
+        """Does nothing."""
+
+    def skip(self, items: int) -> None:
+        """Does nothing."""
 
 
 def make_shards(
@@ -27,26 +48,22 @@ def make_shards(
     work: Path,
     shards: Sequence[int],
     options: MatrixOptions,
-    progress: Callable[[int], Note] | None = None,
+    progress: Callable[[int], ItemProgress] | None = None,
 ) -> int:
     """Generates and profiles the shards that are not finished; an interrupted run can be repeated. Returns how many.
 
-    `progress` is called once with the number of items of all these shards, as planned; it returns a function that is
-    called with a note for each item. `options.repair`: finished shards that are damaged are made again.
+    `progress` is called once with the number of items of all these shards, as planned. `options.repair`: finished
+    shards that are damaged are made again.
 
     Raises MissingDependency if the simulator cannot run here, BadInput for a folder that holds something else or a full
     disk.
     """
     folders = Folders(work)
     todo = [shard for shard in shards if _is_due(folders, shard, options.repair)]
-    note = progress(sum(map(plan.planned_items, todo))) if progress is not None and todo else _ignore_note
+    display = progress(sum(map(plan.planned_items, todo))) if progress is not None and todo else NoProgress()
     for shard in todo:
-        _make_shard(plan, folders, shard, options, note)
+        _make_shard(plan, folders, shard, options, display)
     return len(todo)
-
-
-def _ignore_note(note: str) -> None:
-    """Ignores a progress note."""
 
 
 def _is_due(folders: Folders, shard: int, repair: bool) -> bool:
@@ -63,25 +80,21 @@ def _is_due(folders: Folders, shard: int, repair: bool) -> bool:
     return False
 
 
-def _make_shard(plan: ReleasePlan, folders: Folders, shard: int, options: MatrixOptions, note: Note) -> None:
-    """Makes one shard, and notes each of its planned items, those that an earlier run finished at once."""
-    is_fresh = not folders.corpus(shard).exists()
-    begin, noted = time.monotonic(), 0
+def _make_shard(plan: ReleasePlan, folders: Folders, shard: int, options: MatrixOptions, display: ItemProgress) -> None:
+    """Makes one shard, or what an earlier run left of it."""
+    is_fresh, begin = not folders.corpus(shard).exists(), time.monotonic()
     programs = folders.programs(shard)
 
-    def count(text: str) -> None:
-        nonlocal noted
-        noted += 1
-        note(f"shard {shard:04} {text}")
+    def start_items(remaining: int) -> Callable[[str], None]:
+        display.skip(plan.planned_items(shard) - remaining)
+        return lambda note: display.step(f"shard {shard:04} {note}")
 
     generate_into(
         programs, plan.programs, seed=plan.seed(shard), workers=options.workers, runs=plan.sizes, engine=options.engine
     )
     checked = (replace(program, oracle=expected_output) for program in iter_programs(programs))
     how = replace(options, backend=plan.backend, limits=limits_of(plan.backend))
-    collect_matrix(checked, plan.targets(shard), folders.corpus(shard), how, lambda items: count)
-    for _ in range(noted, plan.planned_items(shard)):
-        count("finished")
+    collect_matrix(checked, plan.targets(shard), folders.corpus(shard), how, start_items)
     seconds = round(time.monotonic() - begin, 1) if is_fresh else None
     origin = ShardOrigin(plan.seed(shard), plan.programs, plan.sizes, grammar_digest(), seconds, options.workers)
     write_whole(folders.done_marker(shard), json.dumps(asdict(origin)) + "\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -101,26 +100,37 @@ def test_shards_depend_on_neither_workers_nor_order(release: Release, tmp_path: 
     assert parquet_bytes(tmp_path / "release") == parquet_bytes(release.root)
 
 
+class CountedProgress:
+    """Counts items; interrupts the run at one."""
+
+    def __init__(self, interrupt_at: int = 0) -> None:
+        self.interrupt_at, self.steps, self.skipped = interrupt_at, 0, 0
+
+    def step(self, note: str = "") -> None:
+        self.steps += 1
+        if self.steps == self.interrupt_at:
+            raise KeyboardInterrupt
+
+    def skip(self, items: int) -> None:
+        self.skipped += items
+
+
 def test_an_interrupted_run_is_continued(release: Release, tmp_path: Path) -> None:
-    notes: list[str] = []
-
-    def interrupt_at(number: int) -> Callable[[int], Callable[[str], None]]:
-        def note(text: str) -> None:
-            notes.append(text)
-            if len(notes) == number:
-                raise KeyboardInterrupt
-
-        return lambda planned: note
-
-    planned = sum(map(SMALL.planned_items, BOTH))
+    planned = []
     with pytest.raises(KeyboardInterrupt):
-        make_shards(SMALL, tmp_path, BOTH, MatrixOptions(), interrupt_at(3))
+        make_shards(SMALL, tmp_path, BOTH, MatrixOptions(), lambda items: CountedProgress(3))
     assert not Folders(tmp_path).done_marker(0).exists()
     before = Corpus.open(Folders(tmp_path).corpus(0)).measurements()["measurement_id"].to_pylist()
     assert before
-    notes.clear()
-    assert make_shards(SMALL, tmp_path, BOTH, MatrixOptions(), interrupt_at(0)) == 2
-    assert len(notes) == planned
+    shown = CountedProgress()
+
+    def start(items: int) -> CountedProgress:
+        planned.append(items)
+        return shown
+
+    assert make_shards(SMALL, tmp_path, BOTH, MatrixOptions(), start) == 2
+    assert planned == [sum(map(SMALL.planned_items, BOTH))] == [shown.steps + shown.skipped]
+    assert shown.skipped >= len(before)
     assert set(before) <= set(Corpus.open(Folders(tmp_path).corpus(0)).measurements()["measurement_id"].to_pylist())
     continued = pack_both(tmp_path, tmp_path / "release")
     assert parquet_bytes(continued.root) == parquet_bytes(release.root)
