@@ -26,6 +26,7 @@ from hipsynth.core.errors import HipsynthError
 from hipsynth.core.journal import ResultJournal
 from hipsynth.core.workers import map_unordered
 from hipsynth.library.harness import read_runnable
+from hipsynth.simulator.devices import device_of, load_device
 from hipsynth.tuning.optimize.confirm import DRAWN
 from hipsynth.tuning.optimize.documents import OptimizeDocument
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
@@ -39,6 +40,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "reference" / "optimize.md"
 ARCHS = ("gfx90a", "gfx942")
 BUDGET_S = 60.0  # what `synth optimize` takes unasked
 IMPROVED = 1.02  # speed-up from which a program counts as improved
+SHORT = 3.0  # times of an empty launch, up to which a program has hardly anything to gain
 HEAD = ("problem", "program", "before, us", "after, us", "speed-up", "by hand", "by hand in halves", "steps")
 HALVES = re.compile(r"\b(_Float16|__half2?|half2|__hip_bfloat16)\b")  # `half` alone is also a name of variables
 OWN_COMMAND, COLLECTION_COMMAND = "optimize_table FOLDER --page", "--programs"  # as the page's places name them
@@ -256,6 +258,13 @@ def summarise_collection(rows: Sequence[OptimizedProgram]) -> str:
     text = (
         f"{len(answers)} of {len(rows)} programs are faster ({share:.0f} %), in geometric mean {mean:.2f} times; "
         f"{verified} of the {len(answers)} passed every check."
+    )
+    launch_ns = load_device(device_of(rows[0].arch).name)["issue.launch_ns"]
+    short = [row for row in rows if row.answer is not None and row.answer.before_ns <= SHORT * launch_ns]
+    gained = sum(row.speedup >= IMPROVED for row in short)
+    text += (
+        f" {len(short)} programs, {gained} of these among them, take no more than {SHORT:g} times an empty launch "
+        f"({launch_ns / 1e3:.1f} us)."
     )
     if unseen:
         least, mean = min(unseen), geometric_mean(unseen)
