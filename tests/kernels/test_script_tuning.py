@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import needs
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from triton_samples import DOUBLE, SHARED_ROWS
 
+import hipsynth
 from hipsynth.cli.main import cli
 from hipsynth.core.errors import BadInput
 from hipsynth.core.reasons import Reason
@@ -67,6 +69,21 @@ AUTOTUNED_ROWS = (
     .replace("WIDTH: tl.constexpr", "WIDTH: tl.constexpr, STEP: tl.constexpr")
     .replace(", num_warps=4", "")
 )
+
+
+def test_a_choice_does_not_depend_on_the_cores_that_compile(tmp_path: Path) -> None:
+    spread, alone = tmp_path / "spread.py", tmp_path / "alone.py"
+    threads = "import threading, triton.compiler as c\nmake, seen = c.compile, set()\n" + (
+        "def compile_and_note(*a, **k):\n    seen.add(threading.get_ident())\n    return make(*a, **k)\n"
+        "c.compile = compile_and_note\n"
+    )
+    text = AUTOTUNED_ROWS.replace("\n@triton", f"\n{threads}@triton", 1) + "print(len(seen))\n"
+    spread.write_text(text)
+    alone.write_text("import os\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n" + text)
+    results = [hipsynth.profile(script, arch="gfx942").measured[0] for script in (spread, alone)]
+    assert results[0].autotunings == results[1].autotunings and len(results[0].autotunings[0].configurations) == 4
+    cores = len(os.sched_getaffinity(0))
+    assert [int(result.stdout) > 1 for result in results] == [cores > 1, False]
 
 
 def test_an_autotuned_kernel_is_mapped_with_what_it_chose_and_keeps_its_list(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,7 @@ def _time_sweeps() -> None:
         configurations = getattr(tuner, "untimed", ())
         if any(config is configuration for configuration in configurations):
             tuner.untimed = ()
+            _compile_together(tuner, configurations, args, meta)
             timings = _time_configurations(configurations, measure)
             tuner.sweep_answers = {
                 id(configuration): timing.answer for configuration, timing in zip(configurations, timings, strict=True)
@@ -67,6 +69,22 @@ def _time_sweeps() -> None:
         return answers.pop(id(config)) if id(config) in answers else measure(config)
 
     Autotuner.prune_configs, Autotuner._bench = prune_and_note, answer_bench
+
+
+def _compile_together(
+    tuner: Autotuner, configurations: Sequence[Config], args: Sequence[object], meta: Mapping[str, object]
+) -> None:
+    """Compiles configurations on all cores, for the launches that time them. What does not compile is for those to
+    say."""
+
+    def compile_configuration(configuration: Config) -> None:
+        with contextlib.suppress(Exception):
+            tuner.fn.run(*args, **{**meta, **configuration.all_kwargs(), "warmup": True})
+
+    threads = min(len(os.sched_getaffinity(0)), len(configurations))
+    if threads > 1 and not any(configuration.pre_hook for configuration in configurations):
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(compile_configuration, configurations))
 
 
 def _time_configurations(configurations: Sequence[Config], measure: Callable[[Config], object]) -> list[Timing[object]]:
