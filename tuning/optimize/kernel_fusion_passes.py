@@ -39,6 +39,10 @@ _STEPS: Mapping[str, Callable[[int, int], int]] = {
     "*=": operator.mul, "/=": operator.floordiv, "+=": operator.add, "-=": operator.sub, "<<=": operator.lshift,
     ">>=": operator.rshift, "++": operator.add, "--": operator.sub,
 }  # fmt: skip
+_OWN_NUMBER = re.compile(
+    r"blockIdx\.x\*blockDim\.x\+threadIdx\.x|blockDim\.x\*blockIdx\.x\+threadIdx\.x|"
+    r"threadIdx\.x\+blockIdx\.x\*blockDim\.x|threadIdx\.x\+blockDim\.x\*blockIdx\.x"
+)
 _SWAP = re.compile(r"(?:std::)?swap\((\w+),(\w+)\);")
 
 
@@ -193,7 +197,7 @@ class _RepeatedLaunch:
             raise NotUnderstood("another array is written")
         trees = [parse_subscript(text) for array in sorted(exchanged) for text in uses[array].subscripts]
         lanes = block = int(self.call.launch.block)
-        while lanes <= MOST_LANES:
+        while lanes <= (MOST_LANES if self._knows_number_alone() else block):
             elements = 0
             for value in loop.values:
                 elements = keeps_apart(trees, lanes, {**self.constants, loop.variable: value}, elements)
@@ -203,6 +207,12 @@ class _RepeatedLaunch:
                 return lanes, elements
             lanes += block
         raise NotUnderstood("groups that do not keep to elements of their own")
+
+    def _knows_number_alone(self) -> bool:
+        """Whether a work-item knows its number in the grid alone, so that groups may have another size."""
+        tokens = self.call.program.tokens[self.call.kernel.first : self.call.kernel.last]
+        rest = _OWN_NUMBER.sub("", "".join(token.text for token in tokens))
+        return not re.search(r"threadIdx|blockIdx|blockDim", rest)
 
     def _stage_passes(self, loop: _PassLoop, lanes: int, elements: int) -> StagedPasses:
         """The arrays that are exchanged as tiles in the LDS. Raises NotUnderstood."""

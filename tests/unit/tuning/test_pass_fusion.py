@@ -98,6 +98,7 @@ def test_it_leaves_the_same_memory_in_one_launch(text: str, arch: str) -> None:
 
 LOOP = "for (int span = 1; span < kPoints; span *= 2)"
 OTHERS = [
+    ("* weights[k]", "* weights[threadIdx.x]"),  # larger groups would have other numbers
     ("constexpr int kPoints = 128;", "constexpr int kPoints = 4096;"),  # more than a group has
     ("in[first + i]", "in[i]"),  # another group's
     ("out[first + j + span]", "out[first + j + span + 1]"),
