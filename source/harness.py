@@ -7,12 +7,13 @@ import functools
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from hipsynth.core.errors import BadInput, HipsynthError, UsageError, suggest_name
 from hipsynth.core.reasons import Reason
 from hipsynth.source.declarations import FunctionDeclaration, FunctionParameter
 from hipsynth.source.outline import blank_opaque, outline_kernels, without_comments
+from hipsynth.source.template_arguments import choose_template_arguments, fill_in_types
 
 Shape = tuple[int, int, int]
 ITEMS = 1 << 20  # work-items of a launch whose shape nobody gave: they fill every device
@@ -105,12 +106,18 @@ class KernelLaunchPlan:
     elements: int
     sized: tuple[str, ...] = ()
     careful: bool = False
+    template: Mapping[str, str] = field(default_factory=dict)  # arguments of its template
+
+    @property
+    def instance(self) -> str:
+        """The kernel's name with the arguments of its template: `scale<float>`."""
+        return f"{self.kernel.name}<{', '.join(self.template.values())}>" if self.template else self.kernel.name
 
     def describe(self) -> str:
         """`scale is launched with 4 x 1 x 1 work-groups of 256 x 1 x 1; n = 1000`."""
         shape = f"{' x '.join(map(str, self.grid))} work-groups of {' x '.join(map(str, self.block))}"
         numbers = [f"{name} = {value:.15g}" for name, value in self.numbers.items()]
-        return f"{self.kernel.name} is launched with {'; '.join([shape, *numbers])}"
+        return f"{self.instance} is launched with {'; '.join([shape, *numbers])}"
 
 
 def choose_launches(text: str, choices: HarnessChoices, careful: bool = False) -> list[KernelLaunchPlan]:
@@ -138,10 +145,23 @@ def _choose_launch(
     numbers = {p.name: (choices.values or {}).get(p.name, float(side)) for p in integers}
     sized = () if choices.grid else _name_extents(is_flat, numbers)
     grid = choices.grid or _fill_grid(is_flat, block, [numbers[name] for name in sized])
+    if careful and is_flat and len(integers) > 1 and not choices.grid:
+        grid = (side, 1, 1)  # a group may be one of as many rows
     items = math.prod(grid) * math.prod(block)
     largest = sorted(numbers.values())[-2:] if not careful else [*numbers.values(), float(CAREFUL_ELEMENTS)]
     elements = int(max(items, math.prod(largest) if numbers else 0, 1))
     return KernelLaunchPlan(kernel, grid, block, numbers, elements, sized, careful)
+
+
+def _choose_instance(text: str, launch: KernelLaunchPlan) -> KernelLaunchPlan:
+    """The launch of an instance of its kernel's template, with parameters of its types. Raises BadInput for templates
+    that none can be chosen of."""
+    kernel = launch.kernel
+    if not kernel.template:
+        return launch
+    template = choose_template_arguments(text, kernel, math.prod(launch.block))
+    parameters = tuple(replace(p, text=fill_in_types(p.text, template)) for p in kernel.parameters)
+    return replace(launch, kernel=replace(kernel, parameters=parameters), template=template)
 
 
 def add_harness(text: str, choices: HarnessChoices, careful: bool = False) -> HarnessedProgram:
@@ -151,7 +171,7 @@ def add_harness(text: str, choices: HarnessChoices, careful: bool = False) -> Ha
     Raises UsageError for values of no argument, BadInput for kernels whose arguments cannot be made.
     """
     check_argument_names(text, choices.values or {})
-    launches = choose_launches(text, choices, careful)
+    launches = [_choose_instance(text, launch) for launch in choose_launches(text, choices, careful)]
     variables = _name_sizes(launches)
     lines = [
         f"  const long long {variable} = argc > {at} ? std::atoi(argv[{at}]) : {int(value)};"
@@ -224,9 +244,6 @@ def _write_launch(
 ) -> str:
     """The launch in C++. Raises BadInput for templates, and for arguments that cannot be made."""
     kernel = launch.kernel
-    if kernel.template:
-        problem = f"{kernel.name} is a template, and there is no main() that says of what"
-        raise BadInput(problem, remedy="add a main() that launches it", reason=Reason.NO_MAIN)
     if launch.elements * 8 > MOST_BYTES:
         problem = f"{kernel.name}: buffers of {launch.elements:,} elements are too large"
         raise BadInput(problem, remedy="give smaller --grid, --block or --value", reason=Reason.NO_MAIN)
@@ -241,7 +258,7 @@ def _write_launch(
     arguments = ", ".join(_make_argument(kernel, p, texts, "elements") for p in kernel.parameters)
     return (
         f"  {{\n    const size_t elements = {elements};\n    (void)elements;\n"
-        f"    {kernel.name}<<<dim3({grid}), dim3({_join(launch.block)})>>>({arguments});\n  }}"
+        f"    {launch.instance}<<<dim3({grid}), dim3({_join(launch.block)})>>>({arguments});\n  }}"
     )
 
 

@@ -39,7 +39,7 @@ def test_a_program_stays_as_it_is(tmp_path: Path) -> None:
 
 def test_a_template_alone_is_refused_with_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "template.hip"
-    path.write_text("template <class T> __global__ void fill(T* x) { x[0] = 1; }\n")
+    path.write_text("template <class... T> __global__ void fill(float* x) { x[0] = 1; }\n")
     with pytest.raises(BadInput, match="is a template"):
         read_runnable(path, TARGET)
 

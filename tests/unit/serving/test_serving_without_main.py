@@ -15,7 +15,7 @@ from hipsynth.source.harness import HarnessChoices
 KERNEL = "__global__ void scale(int n, float* x) {\n  if (threadIdx.x < n) x[threadIdx.x] *= 2;\n}\n"
 PROGRAM = KERNEL + "int main() { return 0; }\n"
 NOTHING = HarnessChoices()
-TEMPLATE = "template <class T> __global__ void fill(T* x) { x[0] = 1; }\n"
+TEMPLATE = "template <class... T> __global__ void fill(float* x) { x[0] = 1; }\n"
 
 
 def complete(text: str, path: str = "", choices: HarnessChoices = NOTHING) -> tuple[str, str, tuple[str, ...]]:

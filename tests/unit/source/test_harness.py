@@ -80,6 +80,27 @@ def test_careful_sizes_leave_room_for_products_of_all_numbers() -> None:
     )
 
 
+TEMPLATE = "template <typename T, int BLOCK, bool LAST> __global__ void f(const T* a, T b, int n) { T x = a[n]; }\n"
+
+
+@pytest.mark.parametrize(
+    ("host", "instance"),
+    [
+        ("", "f<float, 256, true>"),
+        ("void g() { f<double, 64, false><<<1, 64>>>(0, 0, 0); }\n", "f<double, 64, false>"),
+        ("void g() { hipLaunchKernelGGL((f<int, 512, true>), 1, 1, 0, 0, a, b, n); }\n", "f<int, 512, true>"),
+        ("void g() { f<T, 64, true><<<1, 64>>>(a, b, n); }\n", "f<float, 256, true>"),  # of another template
+        ("void g() { f<int, 64, true><<<1, 64>>>(); f<int, 256, true><<<1, 256>>>(); }\n", "f<int, 256, true>"),
+        ("// f<int, 64, true><<<1, 64>>>()\n", "f<float, 256, true>"),
+    ],
+)
+def test_templates_get_the_arguments_of_a_launch_or_usual_ones(host: str, instance: str) -> None:
+    made = add_harness(TEMPLATE + host, HarnessChoices())
+    kind = instance[2:].partition(",")[0]
+    assert f"    {instance}<<<dim3(" in made.text and made.notes[0].startswith(f"no main(): {instance} is launched")
+    assert f"make_buffer<{kind}>(elements), hipsynth_harness::make_value<{kind}>(1.5)" in made.text
+
+
 def test_a_wrong_name_gets_a_near_one() -> None:
     with pytest.raises(UsageError) as caught:
         add_harness(IMAGE, HarnessChoices(values={"widht": 3}))
@@ -89,7 +110,8 @@ def test_a_wrong_name_gets_a_near_one() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("template <class T> __global__ void f(T* a) { a[0] = T(); }\n", "template"),
+        ("template <class... T> __global__ void f(float* a) { a[0] = 1; }\n", "is a template"),
+        ("template <template <class> class T> __global__ void f(float* a) { a[0] = 1; }\n", "is a template"),
         ("__global__ void f(float** a) { a[0][0] = 1; }\n", "nothing can be made"),
         ("__global__ void f(void (*g)(int)) { g(1); }\n", "nothing can be made"),
     ],

@@ -1,0 +1,71 @@
+"""Arguments for the parameters of kernel templates that no host code here launches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from hipsynth.core.errors import BadInput
+from hipsynth.core.reasons import Reason
+from hipsynth.source.declarations import FunctionDeclaration
+from hipsynth.source.outline import blank_opaque
+
+TYPE, TRUTH = "float", "true"  # of a parameter that is a type, or a bool
+_TYPE_WORDS = re.compile(r"(?:class|typename)\b")
+_NUMBER = re.compile(r"(?:\d+[uUlL]*|true|false)")
+_KNOWN_TYPE = re.compile(
+    r"(?:unsigned |signed )?(?:char|short|int|long|long long|float|double|bool|_Float16|__half|half|__hip_bfloat16|"
+    r"u?int(?:8|16|32|64)_t|size_t|(?:u?(?:char|short|int|long)|float|double)[1-4])"
+)
+_PARAMETERS = re.compile(r"template\s*<([^<>]*)>\s*\Z")
+
+
+def choose_template_arguments(text: str, kernel: FunctionDeclaration, block_items: int) -> dict[str, str]:
+    """Parameter of a kernel's template -> argument, in order: those of an instance that the text launches, one with the
+    number of a group's work-items rather than another one; else float, true and that number. Raises BadInput for
+    parameters of another kind."""
+    kinds = _read_parameters(kernel)
+    named = [arguments for arguments in _find_instances(text, kernel.name) if _fits(kinds, arguments)]
+    named.sort(key=lambda arguments: str(block_items) not in [argument.rstrip("uUlL") for argument in arguments])
+    usual = [_choose_usual(kind, block_items) for kind in kinds.values()]
+    return dict(zip(kinds, named[0] if named else usual, strict=True))
+
+
+def fill_in_types(declaration: str, arguments: Mapping[str, str]) -> str:
+    """A declaration with arguments in place of the template's parameters."""
+    for name, argument in arguments.items():
+        declaration = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", argument, declaration)
+    return declaration
+
+
+def _read_parameters(kernel: FunctionDeclaration) -> dict[str, str]:
+    """Name of each parameter -> what it is: "class", "bool", "int". Raises BadInput."""
+    listed = _PARAMETERS.search(kernel.template)
+    kinds: dict[str, str] = {}
+    for parameter in listed[1].split(",") if listed else ():
+        words = parameter.partition("=")[0].split()
+        is_plain = len(words) > 1 and re.fullmatch(r"[A-Za-z_]\w*", words[-1]) and "..." not in parameter
+        if is_plain:
+            kinds[words[-1]] = "class" if _TYPE_WORDS.match(words[0]) else "bool" if words[0] == "bool" else "int"
+    if listed is None or len(kinds) != len(listed[1].split(",")):
+        problem = f"{kernel.name} is a template, and there is no main() that says of what"
+        raise BadInput(problem, remedy="add a main() that launches it", reason=Reason.NO_MAIN)
+    return kinds
+
+
+def _find_instances(text: str, name: str) -> list[list[str]]:
+    """The template arguments of each launch of a kernel in a text."""
+    launch = re.compile(rf"\b{re.escape(name)}\s*<([^<>;{{}}]*)>\s*(?:<<<|\)|,)")
+    return [[word.strip() for word in match[1].split(",")] for match in launch.finditer(blank_opaque(text))]
+
+
+def _fits(kinds: Mapping[str, str], arguments: list[str]) -> bool:
+    """Whether arguments are types and numbers that mean the same outside the function that launches."""
+    return len(arguments) == len(kinds) and all(
+        (_KNOWN_TYPE if kind == "class" else _NUMBER).fullmatch(argument)
+        for kind, argument in zip(kinds.values(), arguments, strict=True)
+    )
+
+
+def _choose_usual(kind: str, block_items: int) -> str:
+    return {"class": TYPE, "bool": TRUTH}.get(kind, str(block_items))
