@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Callable
 from pathlib import Path
 
+from hipsynth.core.errors import BadInput
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.matrix.without_main import refuse_choices
 from hipsynth.serving import scripts
@@ -13,6 +15,7 @@ from hipsynth.serving.documents import ImprovedProgram
 from hipsynth.serving.limits import OWN_LIMIT_FACTOR
 from hipsynth.serving.requests import SearchRequest
 from hipsynth.source.harness import HarnessChoices, lacks_main, remove_harness
+from hipsynth.source.torch_sources import uses_pytorch
 from hipsynth.toolchain import sandbox
 from hipsynth.tuning.optimize.documents import OptimizeDocument
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
@@ -39,6 +42,9 @@ def improve_program(
         report, improved = script_search(request, target, say)
         return _state_changes(request, report, improved)
     text = request.source
+    if lacks_main(text) and uses_pytorch(text):
+        problem = "the launches of an extension of PyTorch cannot be changed here"
+        raise BadInput(problem, remedy="give the kernels and a main() that launches them", reason=Reason.NO_MAIN)
     harnessed = add_fitting_main(text, target, choices) if lacks_main(text) else None
     assumed = refuse_choices(choices) if harnessed is None else harnessed.notes
     for note in assumed:

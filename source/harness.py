@@ -14,6 +14,7 @@ from hipsynth.core.reasons import Reason
 from hipsynth.source.declarations import FunctionDeclaration, FunctionParameter
 from hipsynth.source.outline import blank_opaque, outline_kernels, without_comments
 from hipsynth.source.template_arguments import choose_template_arguments, fill_in_types
+from hipsynth.source.torch_sources import keep_device_code, uses_pytorch
 
 Shape = tuple[int, int, int]
 ITEMS = 1 << 20  # work-items of a launch whose shape nobody gave: they fill every device
@@ -21,11 +22,14 @@ SIDE = 1 << 10  # of two dimensions
 CAREFUL_ELEMENTS = 4  # for each product of all numbers, as coordinates have three
 FLAT_BLOCK, SQUARE_BLOCK = (256, 1, 1), (16, 16, 1)
 OTHER_NUMBER = 1.5  # of arguments that are no integers
+DYNAMIC_LDS = 16 << 10  # bytes of it, for kernels that use it
 MOST_BYTES = 1 << 30  # of a buffer's elements, of 8 bytes at most
 _MAIN = re.compile(r"\bmain\s*\(")
 _SECOND = re.compile(r"\b(?:threadIdx|blockIdx|hipThreadIdx|hipBlockIdx)(?:\.|_)y\b")
+_DYNAMIC = re.compile(r"\bextern\s+(?:__align__\([^)]*\)\s*)?__shared__|\bHIP_DYNAMIC_SHARED\b")
 _ELSEWHERE = re.compile(r'^[ \t]*#[ \t]*(?:define\b.*__global__|include[ \t]*")', re.MULTILINE)
 _INTEGER = re.compile(r"\b(?:int|unsigned|long|short|size_t|ptrdiff_t|u?int(?:8|16|32|64)_t)\b")
+HOST_CODE = "host code"  # what a line that is about no kernel is about
 HOW_TO_CHOOSE = "choose with --grid, --block and --value NAME=N"
 HEAD = """
 // The rest was made from the signatures above: they have no main().
@@ -106,6 +110,7 @@ class KernelLaunchPlan:
     elements: int
     sized: tuple[str, ...] = ()
     careful: bool = False
+    lds_bytes: int = 0  # of dynamic LDS
     template: Mapping[str, str] = field(default_factory=dict)  # arguments of its template
 
     @property
@@ -123,15 +128,23 @@ class KernelLaunchPlan:
 def choose_launches(text: str, choices: HarnessChoices, careful: bool = False) -> list[KernelLaunchPlan]:
     """The launch of each kernel of a text, in source order: as chosen, else work-items that fill every device.
     `careful`: sizes for kernels that index with products of many of their arguments."""
-    return [_choose_launch(kernel, is_flat, choices, careful) for kernel, is_flat in _flat_kernels(text)]
+    return [
+        replace(_choose_launch(kernel, is_flat, choices, careful), lds_bytes=lds_bytes)
+        for kernel, is_flat, lds_bytes in _flat_kernels(text)
+    ]
 
 
 @functools.lru_cache(maxsize=16)
-def _flat_kernels(text: str) -> tuple[tuple[FunctionDeclaration, bool], ...]:
-    """The kernels that a text defines, and whether each uses one dimension of its launch alone."""
+def _flat_kernels(text: str) -> tuple[tuple[FunctionDeclaration, bool, int], ...]:
+    """The kernels that a text defines, whether each uses one dimension of its launch alone, and its bytes of dynamic
+    LDS."""
     code = blank_opaque(text)
     kernels = [kernel for kernel in outline_kernels(text) if kernel.defined]
-    return tuple((kernel, not _SECOND.search(code[slice(*kernel.body)])) for kernel in kernels)
+    bodies = [code[slice(*kernel.body)] for kernel in kernels]
+    return tuple(
+        (kernel, not _SECOND.search(body), DYNAMIC_LDS if _DYNAMIC.search(body) else 0)
+        for kernel, body in zip(kernels, bodies, strict=True)
+    )
 
 
 def _choose_launch(
@@ -166,11 +179,12 @@ def _choose_instance(text: str, launch: KernelLaunchPlan) -> KernelLaunchPlan:
 
 def add_harness(text: str, choices: HarnessChoices, careful: bool = False) -> HarnessedProgram:
     """Adds a main() behind the text, whose lines keep their numbers; it launches each kernel once, with integer
-    arguments that its own arguments may set.
+    arguments that its own arguments may set. Of an extension of PyTorch, the device code alone stays.
 
     Raises UsageError for values of no argument, BadInput for kernels whose arguments cannot be made.
     """
     check_argument_names(text, choices.values or {})
+    is_extension = uses_pytorch(text)
     launches = [_choose_instance(text, launch) for launch in choose_launches(text, choices, careful)]
     variables = _name_sizes(launches)
     lines = [
@@ -182,6 +196,9 @@ def add_harness(text: str, choices: HarnessChoices, careful: bool = False) -> Ha
     body = "\n".join(lines)
     main = f"{head}\n{body}\n  return hipDeviceSynchronize() == hipSuccess ? 0 : 1;\n}}\n"
     assumed = {launch.kernel.name: _harness_note(launch) for launch in launches}
+    if is_extension:
+        text = keep_device_code(text)
+        assumed |= {HOST_CODE: "host code that uses PyTorch is left out"}
     return HarnessedProgram(f"{text.rstrip()}\n{HEAD}{main}", assumed)
 
 
@@ -256,9 +273,10 @@ def _write_launch(
     elements = f"hipsynth_harness::count_elements({items}, {most}, {times}, {{{', '.join(sizes.values())}}})"
     texts = sizes | {name: f"{value:.17g}" for name, value in values.items() if name not in sizes}
     arguments = ", ".join(_make_argument(kernel, p, texts, "elements") for p in kernel.parameters)
+    lds = f", {launch.lds_bytes}" if launch.lds_bytes else ""
     return (
         f"  {{\n    const size_t elements = {elements};\n    (void)elements;\n"
-        f"    {launch.instance}<<<dim3({grid}), dim3({_join(launch.block)})>>>({arguments});\n  }}"
+        f"    {launch.instance}<<<dim3({grid}), dim3({_join(launch.block)}){lds}>>>({arguments});\n  }}"
     )
 
 

@@ -11,23 +11,25 @@ from hipsynth.source.declarations import FunctionDeclaration
 from hipsynth.source.outline import blank_opaque
 
 TYPE, TRUTH = "float", "true"  # of a parameter that is a type, or a bool
+FEW = "4"  # of a number that is not one of work-items: elements of a vector or of a work-item
+_OF_ITEMS = re.compile(r"block|thread|group|items", re.IGNORECASE)
 _TYPE_WORDS = re.compile(r"(?:class|typename)\b")
 _NUMBER = re.compile(r"(?:\d+[uUlL]*|true|false)")
 _KNOWN_TYPE = re.compile(
     r"(?:unsigned |signed )?(?:char|short|int|long|long long|float|double|bool|_Float16|__half|half|__hip_bfloat16|"
     r"u?int(?:8|16|32|64)_t|size_t|(?:u?(?:char|short|int|long)|float|double)[1-4])"
 )
-_PARAMETERS = re.compile(r"template\s*<([^<>]*)>\s*\Z")
+_PARAMETERS = re.compile(r"\s*template\s*<([^<>]*)>")
 
 
 def choose_template_arguments(text: str, kernel: FunctionDeclaration, block_items: int) -> dict[str, str]:
     """Parameter of a kernel's template -> argument, in order: those of an instance that the text launches, one with the
-    number of a group's work-items rather than another one; else float, true and that number. Raises BadInput for
-    parameters of another kind."""
+    number of a group's work-items rather than another one; else float, true, that number, or four where the name says
+    nothing of work-items. Raises BadInput for parameters of another kind."""
     kinds = _read_parameters(kernel)
     named = [arguments for arguments in _find_instances(text, kernel.name) if _fits(kinds, arguments)]
     named.sort(key=lambda arguments: str(block_items) not in [argument.rstrip("uUlL") for argument in arguments])
-    usual = [_choose_usual(kind, block_items) for kind in kinds.values()]
+    usual = [_choose_usual(name, kind, block_items) for name, kind in kinds.items()]
     return dict(zip(kinds, named[0] if named else usual, strict=True))
 
 
@@ -40,7 +42,7 @@ def fill_in_types(declaration: str, arguments: Mapping[str, str]) -> str:
 
 def _read_parameters(kernel: FunctionDeclaration) -> dict[str, str]:
     """Name of each parameter -> what it is: "class", "bool", "int". Raises BadInput."""
-    listed = _PARAMETERS.search(kernel.template)
+    listed = _PARAMETERS.match(kernel.template)
     kinds: dict[str, str] = {}
     for parameter in listed[1].split(",") if listed else ():
         words = parameter.partition("=")[0].split()
@@ -67,5 +69,6 @@ def _fits(kinds: Mapping[str, str], arguments: list[str]) -> bool:
     )
 
 
-def _choose_usual(kind: str, block_items: int) -> str:
-    return {"class": TYPE, "bool": TRUTH}.get(kind, str(block_items))
+def _choose_usual(name: str, kind: str, block_items: int) -> str:
+    number = str(block_items) if _OF_ITEMS.search(name) else FEW
+    return {"class": TYPE, "bool": TRUTH}.get(kind, number)
