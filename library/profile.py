@@ -104,9 +104,9 @@ def profile_project(request: ProfileRequest, keep: KeepFolder, say: Callable[[st
     first kernel ended."""
     from hipsynth.core.program import project_program
     from hipsynth.profiling.matrix.job import profile_program
-    from hipsynth.profiling.matrix.without_main import complete_project, name_original
+    from hipsynth.profiling.matrix.without_main import complete_project, name_original, needs_smaller_sizes
     from hipsynth.profiling.reports.filters import select_kernels
-    from hipsynth.source.harness import HOW_TO_CHOOSE, needs_care
+    from hipsynth.source.harness import HOW_TO_CHOOSE
 
     project = completed = request.project
     assumed: tuple[str, ...] = ()
@@ -122,7 +122,7 @@ def profile_project(request: ProfileRequest, keep: KeepFolder, say: Callable[[st
     if not request.backend.startswith("recorded"):  # what was recorded is found by the program's text
         completed, assumed = complete_project(project, request.choices, keep)
     results = profile_completed()
-    if assumed and not request.choices and any(needs_care(result.reason) for result in results):
+    if needs_smaller_sizes(assumed, request.choices, results):
         say(f"{results[0].reason.meaning}; with smaller sizes:")
         completed, assumed = complete_project(project, request.choices, keep, careful=True)
         results = profile_completed()

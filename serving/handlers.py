@@ -18,14 +18,21 @@ from hipsynth.core.program import Program, ProgramRun, Project, SourceFile
 from hipsynth.core.scratch import KeepFolder
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.matrix.job import MatrixJob, open_backend, run_job
-from hipsynth.profiling.matrix.without_main import complete_project, name_original, refuse_choices
+from hipsynth.profiling.matrix.without_main import complete_project, name_original, needs_smaller_sizes, refuse_choices
 from hipsynth.profiling.reports.describe import profile_document
 from hipsynth.profiling.reports.documents import ProfileDocument
 from hipsynth.serving.limits import MOST_KERNELS
 from hipsynth.serving.requests import BuildRequest, ChatRequest, ProgramRequest, SearchRequest, VerificationRequest
 from hipsynth.simulator.devices import device_of
 from hipsynth.simulator.limits import RunLimits
-from hipsynth.source.harness import HarnessChoices, check_argument_names, complete_text, ensure_main, lacks_main
+from hipsynth.source.harness import (
+    HarnessChoices,
+    add_harness,
+    check_argument_names,
+    complete_text,
+    ensure_main,
+    lacks_main,
+)
 from hipsynth.source.outline import count_kernel_marks
 from hipsynth.toolchain import check_flags, sandbox
 
@@ -125,22 +132,27 @@ def profile(request: ProgramRequest) -> ProfileDocument:
     limits = RunLimits(time_s=request.limit_s, lines=request.lines)
     choices = launch_choices(request)
     with contextlib.ExitStack() as scratch:
-        completed, assumed = complete_program(program, choices, scratch.enter_context)
-        results = run_job(MatrixJob("sim", completed, ((target, program.runs[0]),), limits))
+        for careful in (False, True):
+            completed, assumed = complete_program(program, choices, scratch.enter_context, careful)
+            results = run_job(MatrixJob("sim", completed, ((target, program.runs[0]),), limits))
+            if not needs_smaller_sizes(assumed, choices, results):
+                break
         if program.project is not None and completed.project is not None:
             results = name_original(results, completed.project, program.project)
     return profile_document(program.id, request.name, results, assumed=assumed)
 
 
-def complete_program(program: Program, choices: HarnessChoices, keep: KeepFolder) -> tuple[Program, tuple[str, ...]]:
+def complete_program(
+    program: Program, choices: HarnessChoices, keep: KeepFolder, careful: bool = False
+) -> tuple[Program, tuple[str, ...]]:
     """(the program, with a main() if it has kernels and none; what was assumed). Raises as `add_harness`, and
     UsageError for choices that a main() has made."""
     if program.project is not None:
-        project, assumed = complete_project(program.project, choices, keep)
+        project, assumed = complete_project(program.project, choices, keep, careful)
         return replace(program, project=project), assumed
     if not lacks_main(program.text):
         return program, refuse_choices(choices)
-    harnessed = ensure_main(program.text, choices)
+    harnessed = add_harness(program.text, choices, careful)
     return replace(program, text=harnessed.text), harnessed.notes
 
 

@@ -43,6 +43,13 @@ def complete_project(
     return completed, harnessed.notes
 
 
+def needs_smaller_sizes(assumed: Sequence[str], choices: HarnessChoices, results: Sequence[TargetResult]) -> bool:
+    """Whether a program with a made main() failed for sizes that nobody chose."""
+    from hipsynth.source.harness import needs_care
+
+    return bool(assumed) and not choices and any(needs_care(result.reason) for result in results)
+
+
 def refuse_choices(choices: HarnessChoices) -> tuple[str, ...]:
     """What is assumed of a program with a main(): nothing. Raises UsageError if something was chosen."""
     if choices:

@@ -10,6 +10,8 @@ from click.testing import CliRunner
 
 from hipsynth.cli.main import cli
 from hipsynth.core.errors import UsageError
+from hipsynth.serving.handlers import profile
+from hipsynth.serving.requests import ProgramRequest
 
 TEXT = """#include <hip/hip_runtime.h>
 struct Pair { float a, b; };
@@ -70,5 +72,7 @@ def test_sizes_that_leave_the_buffers_become_smaller(tmp_path: Path) -> None:
     assert kernel["counters"]["EXACT_READ_BYTES"] == 4 * 128**3
     assert "memory that it does not own; with smaller sizes:" in finished.stderr
     assert "batch = 128; rows = 128; columns = 128" in document["assumed"][0]
+    served = profile(ProgramRequest(arch="gfx942", source=PRODUCTS))
+    assert served.results[0].kernels[0].counters == kernel["counters"] and served.assumed == tuple(document["assumed"])
     chosen = run(str(path), "--arch", "gfx942", "--value", "columns=2048", "--json")
     assert "illegal_access" in chosen.stdout, "what a user chose stays"
