@@ -27,7 +27,7 @@ def choose_template_arguments(text: str, kernel: FunctionDeclaration, block_item
     number of a group's work-items rather than another one; else float, true, that number, or four where the name says
     nothing of work-items. Raises BadInput for parameters of another kind."""
     kinds = _read_parameters(kernel)
-    named = [arguments for arguments in _find_instances(text, kernel.name) if _fits(kinds, arguments)]
+    named = [arguments for arguments in _find_instances(text, kernel.name) if _fits_parameters(kinds, arguments)]
     named.sort(key=lambda arguments: str(block_items) not in [argument.rstrip("uUlL") for argument in arguments])
     usual = [_choose_usual(name, kind, block_items) for name, kind in kinds.items()]
     return dict(zip(kinds, named[0] if named else usual, strict=True))
@@ -61,7 +61,7 @@ def _find_instances(text: str, name: str) -> list[list[str]]:
     return [[word.strip() for word in match[1].split(",")] for match in launch.finditer(blank_opaque(text))]
 
 
-def _fits(kinds: Mapping[str, str], arguments: list[str]) -> bool:
+def _fits_parameters(kinds: Mapping[str, str], arguments: list[str]) -> bool:
     """Whether arguments are types and numbers that mean the same outside the function that launches."""
     return len(arguments) == len(kinds) and all(
         (_KNOWN_TYPE if kind == "class" else _NUMBER).fullmatch(argument)

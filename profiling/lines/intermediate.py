@@ -42,7 +42,7 @@ def read_operations(text: str, own_name: Callable[[str], str]) -> Iterator[Inter
     places = {match["name"]: match["place"] for match in map(_DEFINITION.fullmatch, lines) if match}
     code = [line for line in lines if not _DEFINITION.fullmatch(line)]
     for line, name in zip(code, _location_names(code), strict=True):
-        place = _resolve(name, places, own_name)
+        place = _resolve_location(name, places, own_name)
         words = _LOCATION.sub("", line)
         printable = "".join(letter if letter.isprintable() else "?" for letter in words)
         yield IntermediateOperation(place.file, place.line, printable.rstrip())
@@ -61,7 +61,7 @@ def _location_names(code: Sequence[str]) -> list[str]:
     return names
 
 
-def _resolve(name: str, places: Mapping[str, str], own_name: Callable[[str], str]) -> SourceLocation:
+def _resolve_location(name: str, places: Mapping[str, str], own_name: Callable[[str], str]) -> SourceLocation:
     """The first place in a user's file, innermost first: `callsite(#loc1 at #loc2)` is #loc1 inlined into #loc2."""
     pending = [name]
     for _ in range(MOST_NESTED):

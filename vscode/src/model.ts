@@ -15,7 +15,7 @@ export type Message = { type: "show"; file: string; status: string; panel: Panel
 
 /** Whether a text holds the words that begin a kernel, of HIP or of Triton; the server finds out the rest. */
 export function hasKernel(text: string): boolean {
-  return /\b__global__\b/.test(text) || (/^[ \t]*(?:import|from)\b.*\btriton\b/m.test(text) && /^[ \t]*@(?:triton\.)?jit\b/m.test(text));
+  return /\b__global__\b/.test(text) || (/^[ \t]*(?:import[ \t][^\n]*\btriton\b|from[ \t]+triton\b)/m.test(text) && /^[ \t]*@(?:triton\.)?jit\b/m.test(text));
 }
 
 /** The kernel that a line belongs to: the last one that begins at or above it, else the first. */

@@ -20,6 +20,7 @@ from lsprotocol import types  # noqa: E402
 from pygls.lsp.client import LanguageClient  # noqa: E402
 from pygls.workspace import PositionCodec  # noqa: E402
 
+from hipsynth.core import languages  # noqa: E402
 from hipsynth.core.kernel_record import Registers  # noqa: E402
 from hipsynth.profiling.metrics.bottleneck import OccupancyFigures  # noqa: E402
 from hipsynth.profiling.reports.documents import LineCost, ProfileResult  # noqa: E402
@@ -159,6 +160,12 @@ def test_kernels_of_a_script_are_found_while_they_are_written() -> None:
     half = SCRIPT[: SCRIPT.index("at = tl")]
     assert [(k.name, k.last) for k in locate_kernels(half)] == [("helper", 7), ("scale", 17)]  # not launched yet
     assert locate_kernels(SCRIPT.replace("import triton\n", "").replace("import triton.language as tl", "")) == []
+
+
+@pytest.mark.parametrize("path", ["serving/web/language.js", "vscode/src/model.ts"])
+def test_editors_tell_scripts_by_the_same_patterns(path: str) -> None:
+    text = (Path(__file__).resolve().parents[3] / path).read_text()
+    assert all(f"/{pattern.pattern}/m" in text for pattern in (languages._IMPORTS, languages._KERNEL))
 
 
 def test_a_script_is_run_when_it_is_opened_or_saved(tmp_path: Path) -> None:
