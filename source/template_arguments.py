@@ -23,9 +23,9 @@ _PARAMETERS = re.compile(r"\s*template\s*<([^<>]*)>")
 
 
 def choose_template_arguments(text: str, kernel: FunctionDeclaration, block_items: int) -> dict[str, str]:
-    """Parameter of a kernel's template -> argument, in order: those of an instance that the text launches, one with the
-    number of a group's work-items rather than another one; else float, true, that number, or four where the name says
-    nothing of work-items. Raises BadInput for parameters of another kind."""
+    """Parameter of a kernel's template -> argument, in order: those of an instance that the text launches or
+    instantiates, one with the number of a group's work-items rather than another one; else float, true, that number,
+    or four where the name says nothing of work-items. Raises BadInput for parameters of another kind."""
     kinds = _read_parameters(kernel)
     named = [arguments for arguments in _find_instances(text, kernel.name) if _fits_parameters(kinds, arguments)]
     named.sort(key=lambda arguments: str(block_items) not in [argument.rstrip("uUlL") for argument in arguments])
@@ -56,9 +56,13 @@ def _read_parameters(kernel: FunctionDeclaration) -> dict[str, str]:
 
 
 def _find_instances(text: str, name: str) -> list[list[str]]:
-    """The template arguments of each launch of a kernel in a text."""
-    launch = re.compile(rf"\b{re.escape(name)}\s*<([^<>;{{}}]*)>\s*(?:<<<|\)|,)")
-    return [[word.strip() for word in match[1].split(",")] for match in launch.finditer(blank_opaque(text))]
+    """The template arguments of each launch and each explicit instantiation or specialisation of a kernel in a text."""
+    instance = re.compile(
+        rf"\b{re.escape(name)}\s*<([^<>;{{}}]*)>\s*(?:<<<|\)|,)"
+        rf"|\btemplate\b[^;{{}}()]*\b{re.escape(name)}\s*<([^<>;{{}}]*)>\s*\("
+    )
+    arguments = [match[1] or match[2] or "" for match in instance.finditer(blank_opaque(text))]
+    return [[word.strip() for word in listed.split(",")] for listed in arguments]
 
 
 def _fits_parameters(kinds: Mapping[str, str], arguments: list[str]) -> bool:

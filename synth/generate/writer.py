@@ -89,7 +89,7 @@ def generate_into(
                 count, seed, family, workers, start=reused, earlier_ids={str(r["id"]) for r in records}, runs=runs,
                 policy=policy, engine=engine, languages=languages,
             )  # fmt: skip
-            if reused < count:
+            if reused < count or (out / PARTIAL).exists():  # a kill may come between the last program and the index
                 records += _write_programs(out, run, records, fresh, on_program)
         except OSError as error:
             raise write_error(out, error) from error

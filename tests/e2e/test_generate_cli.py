@@ -60,6 +60,14 @@ def test_an_interrupted_run_resumes_with_the_same_result(tmp_path: Path) -> None
     assert content(cut) == content(whole)
 
 
+def test_a_run_that_was_killed_before_its_index_is_completed(tmp_path: Path) -> None:
+    generate_into(tmp_path, 4, seed=1)
+    before = content(tmp_path)
+    (tmp_path / writer.INDEX).rename(tmp_path / writer.PARTIAL)  # every program is there, the index has no name yet
+    assert generate_into(tmp_path, 4, seed=1).reused == 4
+    assert content(tmp_path) == before
+
+
 def test_same_command_again_changes_nothing(tmp_path: Path) -> None:
     generate_into(tmp_path, 4, seed=1)
     before = content(tmp_path)
