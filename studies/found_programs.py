@@ -8,9 +8,8 @@ from pathlib import Path
 
 from hipsynth.profiling.survey.sources import Folder, read_text, scan_folder, source_facts
 
-_PYTORCH = ("torch/", "ATen/", "c10/")
-NEEDS_PYTORCH = "needs the C++ headers of PyTorch"
 NO_KERNEL_HERE = "has no kernel of its own, but a library's or those of other files"
+REFERENCE = "_ref"  # ends the name of a copy that a collection keeps beside a source
 TASK_DEPTH = 3  # folders by which sources that are left out are named
 
 
@@ -42,6 +41,8 @@ def find_programs(root: Path) -> Collection:
     for path in folder.sources:
         if path.suffix != ".hip" and path.with_suffix(".hip") in folder.sources:
             continue  # the same before it was translated
+        if path.stem.endswith(REFERENCE) and path.with_stem(path.stem.removesuffix(REFERENCE)) in folder.sources:
+            continue
         text = read_text(path)
         if text in texts:
             continue
@@ -59,10 +60,9 @@ def find_programs(root: Path) -> Collection:
 def find_obstacle(folder: Folder, path: Path) -> str | None:
     """Why a source is no program to optimize: "" if it has nothing to do with kernels, None if it is one."""
     facts = source_facts(path)
-    if not facts.has_kernel:
-        return NO_KERNEL_HERE if facts.has_main and folder.is_hip(path) else ""
-    names = [name for file in folder.closure(path) for _, name in source_facts(file).includes]
-    return NEEDS_PYTORCH if any(name.startswith(_PYTORCH) for name in names) else None
+    if facts.has_kernel:
+        return None
+    return NO_KERNEL_HERE if facts.has_main and folder.is_hip(path) else ""
 
 
 def name_program(root: Path, path: Path) -> str:

@@ -43,6 +43,14 @@ IMPROVED = 1.02  # speed-up from which a program counts as improved
 SHORT = 3.0  # times of an empty launch, up to which a program has hardly anything to gain
 HEAD = ("problem", "program", "before, us", "after, us", "speed-up", "by hand", "by hand in halves", "steps")
 HALVES = re.compile(r"\b(_Float16|__half2?|half2|__hip_bfloat16)\b")  # `half` alone is also a name of variables
+# Steps that do other work than the first one of their problem, so that their times say nothing of it.
+OTHER_WORK = frozenset({
+    "convolution_separable",  # another filter
+    "hash_lds_partitions",  # keys that come partitioned
+    "smith_waterman_batch",  # many short pairs in place of a long one
+    "softmax_online_long_rows",
+    "stencil2d_two_sweeps",
+})  # fmt: skip
 OWN_COMMAND, COLLECTION_COMMAND = "optimize_table FOLDER --page", "--programs"  # as the page's places name them
 ENDS = {"budget": "at the end of its budget", "clock": "by the clock", "nothing left": "with nothing left to try"}
 
@@ -92,11 +100,15 @@ class OptimizeJob:
 
 
 def steps_by_problem() -> dict[str, list[Step]]:
-    """The steps of each handwritten problem that has several, the naive one first."""
+    """The steps of each handwritten problem that has several, the naive one first, without those of other work."""
     problems: dict[str, list[Step]] = {}
     for step in handwritten.steps():
         problems.setdefault(step.problem, []).append(step)
-    return {problem: steps for problem, steps in problems.items() if len(steps) > 1 and steps[0].number == 1}
+    return {
+        problem: [step for step in steps if step.name not in OTHER_WORK]
+        for problem, steps in problems.items()
+        if len(steps) > 1 and steps[0].number == 1
+    }
 
 
 def naive() -> Iterator[tuple[str, Path]]:

@@ -13,6 +13,7 @@ from hipsynth.core.program import text_id
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import build_identity
+from hipsynth.simulator.devices import load_device
 from hipsynth.simulator.limits import SAMPLING_UNITS
 from hipsynth.source.names import base_name
 from hipsynth.tuning.optimize.transformation_plan import Shape
@@ -24,6 +25,7 @@ COMPILE_S = 0.8  # price of one compile
 EFFORT = 0.3  # of sampling a large grid: a run takes hardly longer than with less, and its time is a third as uncertain
 PER_WAVE_INSTRUCTION_S = 5e-8
 REUSED_SHARE = 0.25  # of that, for a launch that is run for its results alone, as its counters are an earlier one's
+SHORT_LAUNCH = 3.0  # times an empty launch, up to which a launch is short
 _WORK = (
     "valu_full", "valu_packed", "valu_trans", "valu_f64", "valu_int64_mul", "salu", "smem", "vmem", "lds", "flow",
 )  # fmt: skip
@@ -93,6 +95,12 @@ def kernel_of(kernels: Iterable[KernelTime], name: str) -> KernelTime | None:
     """The slowest of the kernels that the original program calls by this name."""
     named = (kernel for kernel in kernels if original_name(kernel.name) == name)
     return max(named, key=lambda kernel: kernel.duration_ns, default=None)
+
+
+def is_short_launch(kernel: KernelTime | None, device: str) -> bool:
+    """Whether a kernel's launches take little more than empty ones."""
+    launch_ns = float(load_device(device)["issue.launch_ns"])
+    return kernel is not None and kernel.duration_ns <= SHORT_LAUNCH * launch_ns * kernel.dispatches
 
 
 def original_name(name: str) -> str:

@@ -4,7 +4,7 @@ Two launches are joined if they have the same shape, no work-item of either depe
 one of them writes and the other one uses is accessed at the work-item's own element alone: the same subscript in both,
 one for each work-item. Arrays are told apart by the expressions that the launches pass. kernel_fusion_groups joins
 launches of the same work-groups, kernel_fusion_scan scans by doubling distances, kernel_fusion_steps steps of halving
-distances, kernel_fusion_passes the passes of a loop.
+distances, kernel_fusion_passes the passes of a loop, kernel_fusion_one_group loops of short launches.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from hipsynth.tuning.optimize.kernel_fusion_launches import (
     join_launches,
     shared_subscripts,
 )
+from hipsynth.tuning.optimize.kernel_fusion_one_group import find_launch_loops
 from hipsynth.tuning.optimize.kernel_fusion_passes import find_passes
 from hipsynth.tuning.optimize.kernel_fusion_scan import find_scans
 from hipsynth.tuning.optimize.kernel_fusion_steps import find_steps
@@ -33,7 +34,7 @@ _OWN = {a: {f"blockIdx.{a}*blockDim.{a}+threadIdx.{a}", f"threadIdx.{a}+blockIdx
 def find_fusions(program: ParsedProgram) -> Iterator[Fusion]:
     """Every scan by doubling distances as two launches, all passes of a loop as one, the last steps of halving
     distances as one, then every run of launches that can be joined by work-items, then by work-groups, the longest
-    first."""
+    first; last, each loop of launches by one work-group."""
     yield from find_scans(program)
     yield from find_passes(program)
     yield from find_steps(program)
@@ -42,6 +43,7 @@ def find_fusions(program: ParsedProgram) -> Iterator[Fusion]:
         yield join_launches(program, run)
     for groups in _find_runs([GroupLaunch(program, *pair) for pair in pairs]):
         yield join_launches(program, groups, BARRIER)
+    yield from find_launch_loops(program)
 
 
 def _find_runs(launches: Sequence[FusedLaunch]) -> list[list[FusedLaunch]]:

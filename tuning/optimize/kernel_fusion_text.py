@@ -11,11 +11,13 @@ COLUMNS = 116  # of a line, without what closes it
 
 @dataclass(frozen=True)
 class Fusion:
-    """The program with launches joined: of these kernels, as a new one called `name`."""
+    """The program with launches joined: of these kernels, as a new one called `name`. `one_group`: the launches of a
+    loop, by one work-group, which is worth it for short ones alone."""
 
     text: str
     name: str
     kernels: tuple[str, ...]
+    one_group: bool = False
 
 
 def choose_free_name(name: str, taken: Mapping[str, str] | str) -> str:

@@ -12,9 +12,10 @@ from typing import TypeVar
 from hipsynth.core.errors import HipsynthError
 from hipsynth.tuning.optimize.candidates import SearchState, make_candidates
 from hipsynth.tuning.optimize.documents import SearchEnd, SearchStep, StepOutcome, VerificationCheck
-from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, changed_metrics
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, changed_metrics, is_short_launch
 from hipsynth.tuning.optimize.group_order import GroupOrders, count_tries
 from hipsynth.tuning.optimize.kernel_fusion import find_fusions
+from hipsynth.tuning.optimize.kernel_fusion_text import Fusion
 from hipsynth.tuning.optimize.move_order import describe_move, shipped_order, take_turns
 from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.register_sums import keep_sums_in_registers
@@ -32,6 +33,8 @@ PREDICTIONS = 0.25  # of the time that a round leaves: what its predictions may 
 ORDERS = 0.25  # of the budget: what other orders of work-groups may take at most
 CHANGES = 0.2  # of the budget: what changes of the fastest program's source may take at most
 GAIN = 0.01  # least relative gain of a step
+ALL_LAUNCHES = 1 << 30  # what a kernel counts for that makes all launches of a loop
+STAYS_IN_REGISTERS = "what one launch leaves for the next stays in registers"
 SLOWER = 2.0  # predicted time over that of the state, from which a candidate is not executed
 
 T = TypeVar("T")
@@ -165,17 +168,12 @@ class Search:
     def _fuse_launches(self, origin: SearchState) -> list[SearchState]:
         """The original, then the program with launches joined, each run of them if it is faster and correct."""
         states = [origin]
-        fusion = next(find_fusions(self.program), None)
         texts_tried: set[str] = set()
-        while fusion is not None and not self._is_over():
+        while (fusion := self._next_fusion(states[-1], texts_tried)) is not None and not self._is_over():
             texts_tried.add(fusion.text)
-            self.joined[fusion.name] = len(fusion.kernels)
-            move = Move(
-                "fuse",
-                " + ".join(fusion.kernels),
-                TransformationPlan(),
-                "what one launch leaves for the next stays in registers",
-            )
+            self.joined[fusion.name] = ALL_LAUNCHES if fusion.one_group else len(fusion.kernels)
+            why = "a launch takes longer than its work" if fusion.one_group else STAYS_IN_REGISTERS
+            move = Move("fuse", " + ".join(fusion.kernels), TransformationPlan(), why)
             option = 0.0, 0, states[-1], move, fusion.text
             run, check, took_s = self._try_candidate(option)
             self._charge_work(run, took_s)
@@ -183,10 +181,16 @@ class Search:
             if state is not None:
                 states.append(SearchState({}, state.text, state.found, state.step))
                 self.program = read_program(state.text, self.evaluator.target.arch)
-            fusion = next(
-                (candidate for candidate in find_fusions(self.program) if candidate.text not in texts_tried), None
-            )
         return states
+
+    def _next_fusion(self, state: SearchState, texts_tried: set[str]) -> Fusion | None:
+        """The first fusion that was not tried; loops by one work-group if all their launches are short."""
+        device = self.evaluator.target.device
+        for fusion in find_fusions(self.program):
+            short = (is_short_launch(state.found.of(name), device) for name in fusion.kernels)
+            if fusion.text not in texts_tried and (not fusion.one_group or all(short)):
+                return fusion
+        return None
 
     def _is_over(self) -> bool:
         return self.spent_s >= self.budget_s - self._reserve_s or self.clock.over(self._slowest_s)

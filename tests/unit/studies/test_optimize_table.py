@@ -16,7 +16,7 @@ from hipsynth.tuning.optimize.documents import (
     ShapeSpeedup,
     StepOutcome,
 )
-from studies.found_programs import NEEDS_PYTORCH, find_programs
+from studies.found_programs import NO_KERNEL_HERE, find_programs
 from studies.optimize_table import (
     OptimizedProgram,
     format_collection,
@@ -81,27 +81,30 @@ def test_problems_begin_with_their_naive_step(problem: str) -> None:
 
 
 KERNEL = "#include <hip/hip_runtime.h>\n__global__ void fill(int* x) { x[threadIdx.x] = SIDE; }\n"
+HOST = "#include <hip/hip_runtime.h>\nint main() { return hipDeviceSynchronize(); }\n"
 
 
-def test_programs_of_a_folder_have_their_headers_and_those_for_pytorch_are_named(tmp_path: Path) -> None:
+def test_programs_of_a_folder_have_their_headers_and_those_without_kernels_are_named(tmp_path: Path) -> None:
     for place, text in {
         "one/main.hip": '#include "sizes.hpp"\n' + KERNEL + "int main() { fill<<<1, 1>>>(nullptr); }\n",
         "one/copy.hip": '#include "sizes.hpp"\n' + KERNEL + "int main() { fill<<<1, 1>>>(nullptr); }\n",
         "one/Common/sizes.hpp": "#define SIDE 3\n",
         "two/src/add.hip": "#include <torch/extension.h>\n" + KERNEL,
         "two/src/add.cu": "#include <ATen/ATen.h>\n" + KERNEL,
+        "two/src/add_ref.hip": KERNEL + "\n",
         "three/plain.cpp": "int main() {}\n",
+        "four/library.hip": HOST,
     }.items():
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / place).write_text(text)
     collection = find_programs(tmp_path)
-    assert list(collection.programs) == ["one/copy"], "each text once, and no translated copy"
+    assert list(collection.programs) == ["one/copy", "two/add"], "each text once, and no reference or translated copy"
     assert collection.programs["one/copy"].includes == (str(tmp_path / "one" / "Common"),)
-    assert collection.left_out == {NEEDS_PYTORCH: ("two/add",)}
+    assert collection.left_out == {NO_KERNEL_HERE: ("four/library",)}
 
 
 def test_a_collection_counts_what_runs_and_states_shapes_not_seen(tmp_path: Path) -> None:
-    (tmp_path / "scan.hip").write_text("#include <torch/extension.h>\n" + KERNEL)
+    (tmp_path / "scan.hip").write_text(HOST)
     collection = find_programs(tmp_path)
     seen_nowhere = ShapeSpeedup(("64",), "drawn", 4.0, 2.0, 2.0)
     faster = replace(make_result("gemm", 4.0, 1.0), collection=tmp_path.name)
@@ -116,5 +119,5 @@ def test_a_collection_counts_what_runs_and_states_shapes_not_seen(tmp_path: Path
     assert "1 of 2 programs are faster (50 %), in geometric mean 2.00 times; 1 of the 1 passed every check" in text
     assert "| `gemm` | 4.0 | 1.0 | 4.00 | 2.00 | budget | jam k, hints k |" in text
     assert "At 1 shapes that no search saw: 2.00 times" in text and "`other`" not in text
-    assert f"- `io`: fails\n- {NEEDS_PYTORCH}: `scan`" in text
+    assert f"- `io`: fails\n- {NO_KERNEL_HERE}: `scan`" in text
     assert "gemm" not in format_tables(rows[:1])
