@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hipsynth.source.declarations import KERNEL_MARK
 from hipsynth.source.edits import Edit, apply_edits, join_insertions
 from hipsynth.source.outline import outline_macros
-from hipsynth.tuning.optimize.kernel_fusion_text import choose_free_name, wrap_parameters
+from hipsynth.tuning.optimize.function_text import choose_free_name, wrap_parameters
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.shape_dispatch import SizeGuard, guard_edits
 from hipsynth.tuning.optimize.transformation_plan import AXES, Plans, Shape, TransformationPlan

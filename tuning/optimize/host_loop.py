@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from hipsynth.source.declarations import LAUNCH_CLOSE, LAUNCH_OPEN, FunctionParameter
 from hipsynth.source.parse import Token
 from hipsynth.source.tokens import CLOSING, OPENING, find_closing, split_at, text_between
+from hipsynth.tuning.optimize.function_text import choose_free_name
 from hipsynth.tuning.optimize.kernel_body import ASSIGN, STEP
-from hipsynth.tuning.optimize.kernel_fusion_text import choose_free_name
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from hipsynth.tuning.optimize.fused_program import Fusion
 from hipsynth.tuning.optimize.kernel_fusion_groups import BARRIER, GroupLaunch, can_join_groups
 from hipsynth.tuning.optimize.kernel_fusion_launches import (
     FusedLaunch,
@@ -24,7 +25,6 @@ from hipsynth.tuning.optimize.kernel_fusion_one_group import find_launch_loops
 from hipsynth.tuning.optimize.kernel_fusion_passes import find_passes
 from hipsynth.tuning.optimize.kernel_fusion_scan import find_scans
 from hipsynth.tuning.optimize.kernel_fusion_steps import find_steps
-from hipsynth.tuning.optimize.kernel_fusion_text import Fusion
 from hipsynth.tuning.optimize.program_model import ParsedProgram
 from hipsynth.tuning.optimize.transformation_plan import AXES
 

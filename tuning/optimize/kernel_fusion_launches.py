@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from hipsynth.source.declarations import FunctionParameter
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.tokens import find_closing, split_at
+from hipsynth.tuning.optimize.function_text import choose_free_name, wrap_parameters
+from hipsynth.tuning.optimize.fused_program import Fusion
 from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.kernel_fusion_text import Fusion, choose_free_name, wrap_parameters
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram, is_dim3_variable
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 

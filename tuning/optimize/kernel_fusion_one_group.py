@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 from hipsynth.source.declarations import KERNEL_MARK
 from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.tuning.optimize.function_text import choose_free_name, wrap_parameters
+from hipsynth.tuning.optimize.fused_program import Fusion
 from hipsynth.tuning.optimize.host_loop import HostLoop, HostVariables, read_host_loop
 from hipsynth.tuning.optimize.kernel_fusion_launches import has_one_axis
-from hipsynth.tuning.optimize.kernel_fusion_text import Fusion, choose_free_name, wrap_parameters
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood
 

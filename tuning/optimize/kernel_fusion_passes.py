@@ -19,9 +19,10 @@ from dataclasses import dataclass
 
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.tokens import find_closing, split_at
+from hipsynth.tuning.optimize.function_text import choose_free_name
+from hipsynth.tuning.optimize.fused_program import Fusion
 from hipsynth.tuning.optimize.group_places import check_repeatable_body, keeps_apart, parse_subscript
 from hipsynth.tuning.optimize.kernel_fusion_launches import FusedLaunch
-from hipsynth.tuning.optimize.kernel_fusion_text import Fusion, choose_free_name
 from hipsynth.tuning.optimize.program_model import ParsedProgram
 from hipsynth.tuning.optimize.staged_passes import StagedPasses, stage_passes
 from hipsynth.tuning.optimize.statements import NotUnderstood

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.parse import Token
 from hipsynth.source.tokens import find_closing, split_at
-from hipsynth.tuning.optimize.kernel_fusion_text import Fusion, choose_free_name
+from hipsynth.tuning.optimize.function_text import choose_free_name
+from hipsynth.tuning.optimize.fused_program import Fusion
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.scan_kernel import CHUNKS, LANES, ScanStep, read_step, write_kernels
 from hipsynth.tuning.optimize.statements import NotUnderstood

@@ -13,9 +13,9 @@ from hipsynth.core.errors import HipsynthError
 from hipsynth.tuning.optimize.candidates import SearchState, make_candidates
 from hipsynth.tuning.optimize.documents import SearchEnd, SearchStep, StepOutcome, VerificationCheck
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, changed_metrics, is_short_launch
+from hipsynth.tuning.optimize.fused_program import Fusion
 from hipsynth.tuning.optimize.group_order import GroupOrders, count_tries
 from hipsynth.tuning.optimize.kernel_fusion import find_fusions
-from hipsynth.tuning.optimize.kernel_fusion_text import Fusion
 from hipsynth.tuning.optimize.move_order import describe_move, shipped_order, take_turns
 from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.register_sums import keep_sums_in_registers

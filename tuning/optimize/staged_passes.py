@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.tokens import find_closing
 from hipsynth.source.type_sizes import type_bytes
+from hipsynth.tuning.optimize.function_text import choose_free_name
 from hipsynth.tuning.optimize.group_places import covers_elements, parse_subscript
 from hipsynth.tuning.optimize.kernel_fusion_launches import ArrayUses, FusedLaunch
-from hipsynth.tuning.optimize.kernel_fusion_text import choose_free_name
 from hipsynth.tuning.optimize.statements import NotUnderstood
 
 MOST_BYTES = 32 << 10  # of a group's arrays, so that two groups fit on a CU

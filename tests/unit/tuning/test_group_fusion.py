@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from hipsynth.tuning.optimize.fused_program import Fusion
 from hipsynth.tuning.optimize.kernel_fusion import find_fusions
-from hipsynth.tuning.optimize.kernel_fusion_text import Fusion
 from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.trial import Conditions, compare_trials, run_trial, target_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hipsynth.tuning.optimize.fused_program import Fusion
 from hipsynth.tuning.optimize.kernel_fusion import find_fusions
-from hipsynth.tuning.optimize.kernel_fusion_text import Fusion
 from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.trial import Conditions, compare_trials, run_trial, target_of
 
@@ -39,7 +39,8 @@ SAME = TEXT.replace("threadIdx.x + blockIdx.x * blockDim.x, i = at", "blockIdx.x
 
 
 def fused(text: str) -> list[Fusion]:
-    return list(find_fusions(read_program(text, "gfx942")))
+    """The fusions of launches that follow each other."""
+    return [fusion for fusion in find_fusions(read_program(text, "gfx942")) if not fusion.one_group]
 
 
 def test_launches_of_the_same_elements_are_joined() -> None:

@@ -1,23 +1,11 @@
-"""The result of a kernel fusion, and the names and heads of what changed programs define."""
+"""Names and heads of the functions that changed programs define."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 COLUMNS = 116  # of a line, without what closes it
-
-
-@dataclass(frozen=True)
-class Fusion:
-    """The program with launches joined: of these kernels, as a new one called `name`. `one_group`: the launches of a
-    loop, by one work-group, which is worth it for short ones alone."""
-
-    text: str
-    name: str
-    kernels: tuple[str, ...]
-    one_group: bool = False
 
 
 def choose_free_name(name: str, taken: Mapping[str, str] | str) -> str:
