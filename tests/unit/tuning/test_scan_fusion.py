@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.tuning.optimize.kernel_fusion import find_fusions
+from hipsynth.tuning.optimize.kernel_fusion_scan import find_scans
 from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.trial import Conditions, compare_trials, run_trial, target_of
 
@@ -48,7 +48,7 @@ def write_program(step: str = STEP, loop: str = LOOP, kind: str = "int") -> str:
 
 def fused(text: str) -> str:
     """The changed program, "" if nothing is joined."""
-    return next((found.text for found in find_fusions(read_program(text, "gfx942"))), "")
+    return next((found.text for found in find_scans(read_program(text, "gfx942"))), "")
 
 
 FORMS = [

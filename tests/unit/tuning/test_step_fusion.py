@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.tuning.optimize.kernel_fusion import find_fusions
+from hipsynth.tuning.optimize.kernel_fusion_steps import find_steps
 from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.trial import Conditions, compare_trials, run_trial, target_of
 
@@ -45,7 +45,7 @@ int main() {
 
 def fused(text: str) -> str:
     """The changed program, "" if nothing is joined."""
-    return next((found.text for found in find_fusions(read_program(text, "gfx942"))), "")
+    return next((found.text for found in find_steps(read_program(text, "gfx942"))), "")
 
 
 def test_one_launch_takes_the_steps_that_are_left() -> None:
