@@ -150,7 +150,7 @@ class _Writer:
     def _write_definition(self) -> str:
         kernel, plan = self.kernel, self.plan
         head = f"{kernel.template}\n" if kernel.template else ""
-        more = [transformation.parameter[0] for transformation in list_planned(plan) if transformation.parameter]
+        more = [declaration for declaration, _ in self._list_parameters()]
         item = f"{head}static __device__ __forceinline__ void {kernel.name}_item("
         parts = [
             f"// One work-item of `{kernel.name}`; the last parameters stand for the built-in coordinates.\n"
@@ -163,6 +163,15 @@ class _Writer:
         lanes = f"{head}__global__ {launch_bounds(plan.shape, plan.waves)} void {self._name}("
         parts.append(f"{wrap_parameters(lanes, [*self._write_parameters(), *_GROUPS])} {{\n{self._write_lanes()}}}")
         return "\n".join(parts)
+
+    def _list_parameters(self) -> list[tuple[str, str]]:
+        """What transformations pass to the function of a work-item: (declaration, value)."""
+        parameters = []
+        for each in list_planned(self.plan):
+            if each.parameter:
+                declaration, value = each.fill_in(each.parameter, self.program, self.kernel, self.plan)
+                parameters.append((declaration, value))
+        return parameters
 
     def _write_body(self) -> str:
         """The original body with the plan's changes within it."""
@@ -210,8 +219,7 @@ class _Writer:
         plan, block, names = self.plan, self.block, self._hardware_axes()
         assert plan.shape is not None
         planned = list(list_planned(plan))
-        begin = [statement for transformation in planned for statement in transformation.first]
-        lines = [f"  {statement.replace('PER_LANE', str(plan.coarsen))}" for statement in begin]
+        lines = [f"  {line}" for each in planned for line in each.fill_in(each.first, self.program, self.kernel, plan)]
         shape = ", ".join(map(str, block))
         lines.append(f"  const dim3 lane_block({shape}), lane_groups(lane_groups_x, lane_groups_y, lane_groups_z);")
         for axis in range(3):
@@ -240,7 +248,7 @@ class _Writer:
         items = f"  if ({' && '.join(guards)}) {{\n{run}  }}" if guards else run.rstrip("\n")
         again = [f"  {statement}" for transformation in planned for statement in transformation.again]
         lines += [items, *again, items] if again else [items]
-        lines += [f"  {statement}" for transformation in planned for statement in transformation.last]
+        lines += [f"  {line}" for each in planned for line in each.fill_in(each.last, self.program, self.kernel, plan)]
         return "\n".join(lines) + "\n"
 
     def _items_per_group(self, axis: int) -> int:
@@ -252,7 +260,7 @@ class _Writer:
         plan, block, name = self.plan, self.block, self.kernel.name
         template = f"<{', '.join(self.kernel.template_names)}>" if self.kernel.template_names else ""
         values = [parameter.name for parameter in self.kernel.parameters]
-        values += [parameter.parameter[1] for parameter in list_planned(plan) if parameter.parameter]
+        values += [value for _, value in self._list_parameters()]
 
         def coordinates(position: str) -> str:
             at = [f"{position if a in plan.copies else 'lane'}_{AXES[a]}" for a in range(3)]

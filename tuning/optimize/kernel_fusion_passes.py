@@ -23,6 +23,7 @@ from hipsynth.tuning.optimize.function_text import choose_free_name
 from hipsynth.tuning.optimize.fused_program import Fusion
 from hipsynth.tuning.optimize.group_places import check_repeatable_body, keeps_apart, parse_subscript
 from hipsynth.tuning.optimize.kernel_fusion_launches import FusedLaunch
+from hipsynth.tuning.optimize.program_constants import find_constants, read_number
 from hipsynth.tuning.optimize.program_model import ParsedProgram
 from hipsynth.tuning.optimize.staged_passes import StagedPasses, stage_passes
 from hipsynth.tuning.optimize.statements import NotUnderstood
@@ -50,34 +51,13 @@ _SWAP = re.compile(r"(?:std::)?swap\((\w+),(\w+)\);")
 def find_passes(program: ParsedProgram) -> Iterator[Fusion]:
     """The program with all passes of one such loop in one launch, for each loop: with elements in the LDS, and without
     that."""
-    constants = _find_constants(program)
+    constants = find_constants(program)
     for kernel in program.kernels:
         for launch in kernel.launches:
             repeated = _RepeatedLaunch(FusedLaunch(program, launch, kernel), constants)
             for staged in (True, False):
                 with contextlib.suppress(NotUnderstood):
                     yield repeated.write_program(staged)
-
-
-def _find_constants(program: ParsedProgram) -> dict[str, int]:
-    """The numbers that the file's constants and macros are, by name, as far as they are written as one number."""
-    constants = {}
-    tokens = program.tokens
-    for i in range(2, len(tokens) - 2):
-        declared = {token.text for token in tokens[max(0, i - 5) : i]} & {"constexpr", "const"}
-        number = _read_number(tokens[i + 2].text) if tokens[i + 1].text == "=" else None
-        if declared and number is not None and tokens[i + 3].text == ";":
-            constants[tokens[i].text] = number
-    for name, words in program.macros.items():
-        number = _read_number(next(iter(words))) if len(words) == 1 else None
-        if number is not None:
-            constants[name] = number
-    return constants
-
-
-def _read_number(text: str) -> int | None:
-    digits = text.rstrip("uUlL")
-    return int(digits) if digits.isdecimal() else None
 
 
 @dataclass(frozen=True)
@@ -172,7 +152,7 @@ class _RepeatedLaunch:
         return name, tuple(values)
 
     def _read_constant(self, text: str) -> int:
-        number = _read_number(text)
+        number = read_number(text)
         if number is None and text not in self.constants:
             raise NotUnderstood(f"{text} is no constant")
         return self.constants[text] if number is None else number

@@ -29,7 +29,8 @@ class TransformationPlan:
     stage the windows of their work-items in the LDS; a plan with it has nothing else. `matrix`: results of a group
     along x and y that its wavefronts compute with matrix instructions, and iterations of the loop that are staged at a
     time; a plan with it has nothing else. `places`: a group counts the places that its work-items take by an atomic
-    addition, and adds to memory once.
+    addition, and adds to memory once. `bins`: elements of the one array that atomic additions change, all of which a
+    group has in the LDS.
     """
 
     shape: Shape | None = None  # None: the launch is unchanged
@@ -52,6 +53,7 @@ class TransformationPlan:
     halo: int = 0
     matrix: Shape | None = None
     places: bool = False
+    bins: int = 0
 
     @property
     def is_complete(self) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from hipsynth.tuning.optimize.transformation_plan import Move, TransformationPlan
 from hipsynth.tuning.optimize.transformations import (
     atomics,
+    bins,
     coarsen,
     fast_math,
     group_atomics,
@@ -36,6 +37,7 @@ TRANSFORMATIONS: Mapping[str, Transformation] = {
     "lds_tile": lds_tile.TRANSFORMATION,
     "lds_transpose": lds_transpose.TRANSFORMATION,
     "halo_tile": halo_tile.TRANSFORMATION,
+    "bins": bins.TRANSFORMATION,
     "atomics": atomics.TRANSFORMATION,
     "group_atomics": group_atomics.TRANSFORMATION,
     "wave_atomics": wave_atomics.TRANSFORMATION,

@@ -72,7 +72,7 @@ def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
     calls = list(private_calls(view.program, view.kernel, view.plan))
     others = sum(1 for word in view.words if word.lower().startswith("atomic")) > 1 or "atomicCAS" in view.words
     bases = {parameter.base for parameter in view.kernel.parameters if parameter.base and not parameter.constant}
-    other_plan = view.plan.split or view.plan.private
+    other_plan = view.plan.split or view.plan.private or view.plan.bins
     if not view.kernel.independent or other_plan or not calls or others or not bases & TYPES.keys():
         return
     for lanes, factor in ((256, 1), (256, 8), (1024, 4), (1024, 16)):

@@ -89,7 +89,7 @@ class _Addition:
 
 
 def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
-    other_plan = view.plan.split or view.plan.aggregate or view.plan.places or view.plan.private
+    other_plan = view.plan.split or view.plan.aggregate or view.plan.places or view.plan.private or view.plan.bins
     if other_plan or not view.kernel.independent:
         return
     try:
@@ -241,4 +241,5 @@ TRANSFORMATION = Transformation(
         "bool lane_counts = true;",
     ),
     again=("lane_places.take();", "lane_counts = false;"),
+    words=lambda program, kernel, plan: {"PER_LANE": str(plan.coarsen)},
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from hipsynth.source.edits import Edit
@@ -20,6 +21,15 @@ ListPlans = Callable[[KernelView], Iterator[TransformationPlan]]
 EditBody = Callable[[ParsedProgram, KernelDefinition, TransformationPlan], Iterable[Edit]]
 
 
+NameWords = Callable[[ParsedProgram, KernelDefinition, TransformationPlan], Mapping[str, str]]
+_CAPITALS = re.compile(r"\b[A-Z][A-Z_]+\b")
+
+
+def name_no_words(program: ParsedProgram, kernel: KernelDefinition, plan: TransformationPlan) -> Mapping[str, str]:
+    """Of transformations whose statements are the same for every kernel."""
+    return {}
+
+
 def leave_body(program: ParsedProgram, kernel: KernelDefinition, plan: TransformationPlan) -> Iterable[Edit]:
     """No edits: of transformations that change only which lane executes what, or a declaration."""
     return ()
@@ -34,8 +44,8 @@ class Transformation:
     helps. `edit_body`: edits within the kernel's body; raises
     NotUnderstood. `edit_jammed`: the same for the text of work-items that are executed together. `helper`: source
     before the first kernel. `parameter`: what the function of one work-item is passed, (declaration, value). `first`
-    and `last`: statements of the kernel before and after its work-items, PER_LANE of which a lane executes. `again`:
-    statements after which they are executed once more.
+    and `last`: statements of the kernel before and after its work-items. `again`: statements after which they are
+    executed once more. `words`: what stands for words in capitals in these, by kernel.
     """
 
     helps: tuple[str, ...]
@@ -50,3 +60,11 @@ class Transformation:
     first: tuple[str, ...] = ()
     last: tuple[str, ...] = ()
     again: tuple[str, ...] = ()
+    words: NameWords = name_no_words
+
+    def fill_in(
+        self, statements: Iterable[str], program: ParsedProgram, kernel: KernelDefinition, plan: TransformationPlan
+    ) -> list[str]:
+        """Statements, or what is passed, with the words of a kernel."""
+        words = self.words(program, kernel, plan)
+        return [_CAPITALS.sub(lambda match: words.get(match[0], match[0]), text) for text in statements]

@@ -1,0 +1,27 @@
+"""The numbers that a program's constants and macros are."""
+
+from __future__ import annotations
+
+from hipsynth.tuning.optimize.program_model import ParsedProgram
+
+
+def find_constants(program: ParsedProgram) -> dict[str, int]:
+    """The numbers that the file's constants and macros are, by name, as far as they are written as one number."""
+    constants = {}
+    tokens = program.tokens
+    for i in range(2, len(tokens) - 2):
+        declared = {token.text for token in tokens[max(0, i - 5) : i]} & {"constexpr", "const"}
+        number = read_number(tokens[i + 2].text) if tokens[i + 1].text == "=" else None
+        if declared and number is not None and tokens[i + 3].text == ";":
+            constants[tokens[i].text] = number
+    for name, words in program.macros.items():
+        number = read_number(next(iter(words))) if len(words) == 1 else None
+        if number is not None:
+            constants[name] = number
+    return constants
+
+
+def read_number(text: str) -> int | None:
+    """The number that a decimal literal is, None for other text."""
+    digits = text.rstrip("uUlL")
+    return int(digits) if digits.isdecimal() else None
