@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -47,6 +48,19 @@ def test_a_well_behaved_program_runs(isolate: bool, tmp_path: Path) -> None:
     assert result.stdout == f"hello\n{tmp_path.resolve()}\n"
     assert result.stderr == "oops\n"
     assert result.isolated is (isolate and sandbox.is_available())
+
+
+@pytest.mark.parametrize("isolate", [True, False])
+def test_a_program_that_is_still_open_for_writing_is_started_when_it_is_not(isolate: bool, tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(Path("/bin/true").read_bytes())
+    program.chmod(0o755)
+    with program.open("ab") as file:  # as a process that was started meanwhile has it
+        timer = threading.Timer(0.2, file.close)
+        timer.start()
+        result = sandbox.run_sandboxed(["./program"], tmp_path, TIGHT, isolate=isolate)
+        timer.join()
+    assert (result.status, result.exit_code) == ("ok", 0), result.stderr
 
 
 @pytest.mark.parametrize("isolate", [True, False])

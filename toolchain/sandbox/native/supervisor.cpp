@@ -42,6 +42,8 @@ constexpr int kMostDescriptors = 8;
 constexpr uint32_t kMostBytes = 16u << 20;
 // Of all jobs of the user together, for jobs that may start others: a fork bomb is faster than any polling.
 constexpr uint64_t kMostProcesses = 4096;
+constexpr int kMostWaits = 200;  // for a busy program
+constexpr useconds_t kWaitUs = 5000;
 
 struct Header {
   uint32_t bytes;  // of everything after the header
@@ -128,6 +130,17 @@ void forbid(const Job& job) {
     give_up();
 }
 
+// Becomes a program; returns why it could not. A program that was just written may be busy: a process that was started
+// meanwhile has it open until it becomes another one.
+int execute(std::vector<char*>& arguments) {
+  for (int waits = 0; waits < kMostWaits; ++waits) {
+    execvp(arguments[0], arguments.data());
+    if (errno != ETXTBSY) return errno;
+    usleep(kWaitUs);
+  }
+  return ETXTBSY;
+}
+
 // In the child: becomes the job's program; reports why it could not through `failure`, which closes when it starts.
 [[noreturn]] void become(const Job& job, int failure) {
   std::vector<char*> words;
@@ -158,8 +171,7 @@ void forbid(const Job& job) {
   if (error == 0) {
     environ = variables.data();
     forbid(job);
-    execvp(arguments[0], arguments.data());
-    error = errno;
+    error = execute(arguments);
   }
   if (write(failure, &error, sizeof error) < 0) give_up();
   _exit(127);
