@@ -304,7 +304,7 @@ def test_moves_fit_the_kernel(program: ParsedProgram) -> None:
     assert "atomics" in names["count"] and "atomics" not in names["weigh"]
     assert {"jam", "coarsen", "group_shape", "hints", "unroll"} <= names["weigh"]
     assert names["group"] <= {"hints", "unroll", "occupancy"}
-    assert list_moves(view(program, "count", bottleneck="atomics"))[0].transformation == "atomics"
+    assert list_moves(view(program, "count", bottleneck="atomics"))[0].transformation == "bins"
     registers = replace(view(program, "weigh"), limited_by="VGPRs")
     assert {move.transformation for move in list_moves(registers)} <= TRANSFORMATIONS.keys()
     assert any(move.transformation == "occupancy" for move in list_moves(registers))
