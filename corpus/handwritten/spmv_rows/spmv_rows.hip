@@ -3,7 +3,7 @@
 //
 // step: spmv_rows 1 spmv_rows
 // paradigm: per-tile
-// bound: gfx90a dispatch, gfx942 launch
+// bound: gfx90a dispatch, gfx942 dispatch
 // check: 512
 #include <hip/hip_runtime.h>
 

@@ -3,7 +3,7 @@
 //
 // step: stencil2d 2 stencil2d_row_lanes, after stencil2d_column_lanes
 // paradigm: per-thread
-// bound: gfx90a hbm, gfx942 infinity
+// bound: gfx90a hbm, gfx942 dispatch
 // moves: TCP_TOTAL_CACHE_ACCESSES down, TCC_REQ down, Duration down
 // check: 130
 #include <hip/hip_runtime.h>
