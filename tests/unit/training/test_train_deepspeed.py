@@ -28,7 +28,6 @@ def test_two_steps_under_torchrun(tmp_path: Path, stage: int, processes: int, me
     command = [*launcher, "-m", "hipsynth.cli.main", "train", str(tmp_path / "corpus")]
     command += ["--config", str(recipe), "--out", str(tmp_path / "model")]
     environment = {**os.environ, "DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "1"}
-    environment["PYTHONPATH"] = str(CONFIGS.parents[1])
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=540, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     record = json.loads((tmp_path / "model" / "hipsynth.json").read_text())
