@@ -29,6 +29,7 @@ from hipsynth.library.harness import read_runnable
 from hipsynth.simulator.devices import device_of, load_device
 from hipsynth.tuning.optimize.confirm import DRAWN
 from hipsynth.tuning.optimize.documents import OptimizeDocument
+from hipsynth.tuning.optimize.evaluate import SHORT_LAUNCH
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
 from hipsynth.tuning.trial import target_of
 from studies import handwritten
@@ -40,7 +41,6 @@ PAGE = Path(__file__).parents[1] / "docs" / "reference" / "optimize.md"
 ARCHS = ("gfx90a", "gfx942")
 BUDGET_S = 60.0  # what `synth optimize` takes unasked
 IMPROVED = 1.02  # speed-up from which a program counts as improved
-SHORT = 3.0  # times of an empty launch, up to which a program has hardly anything to gain
 HEAD = ("problem", "program", "before, us", "after, us", "speed-up", "by hand", "by hand in halves", "steps")
 HALVES = re.compile(r"\b(_Float16|__half2?|half2|__hip_bfloat16)\b")  # `half` alone is also a name of variables
 # Steps that do other work than the first one of their problem, so that their times say nothing of it.
@@ -272,11 +272,11 @@ def summarise_collection(rows: Sequence[OptimizedProgram]) -> str:
         f"{verified} of the {len(answers)} passed every check."
     )
     launch_ns = load_device(device_of(rows[0].arch).name)["issue.launch_ns"]
-    short = [row for row in rows if row.answer is not None and row.answer.before_ns <= SHORT * launch_ns]
+    short = [row for row in rows if row.answer is not None and row.answer.before_ns <= SHORT_LAUNCH * launch_ns]
     gained = sum(row.speedup >= IMPROVED for row in short)
     text += (
-        f" {len(short)} programs, {gained} of these among them, take no more than {SHORT:g} times an empty launch "
-        f"({launch_ns / 1e3:.1f} us)."
+        f" {len(short)} programs, {gained} of these among them, take no more than {SHORT_LAUNCH:g} times an empty "
+        f"launch ({launch_ns / 1e3:.1f} us)."
     )
     if unseen:
         least, mean = min(unseen), geometric_mean(unseen)

@@ -246,7 +246,7 @@ class _Writer:
         ]
         run = self._write_items()
         items = f"  if ({' && '.join(guards)}) {{\n{run}  }}" if guards else run.rstrip("\n")
-        again = [f"  {statement}" for transformation in planned for statement in transformation.again]
+        again = [f"  {line}" for each in planned for line in each.fill_in(each.again, self.program, self.kernel, plan)]
         lines += [items, *again, items] if again else [items]
         lines += [f"  {line}" for each in planned for line in each.fill_in(each.last, self.program, self.kernel, plan)]
         return "\n".join(lines) + "\n"

@@ -15,6 +15,11 @@ from hipsynth.tuning.optimize.statements import NotUnderstood
 
 GROUPS = (0, 1, 2, 5, 1022)  # whose work-items' elements are looked at
 _COORDINATES = {"blockIdx.x": "group", "threadIdx.x": "lane", "blockDim.x": "lanes"}
+# The number of a work-item in a grid of one axis.
+OWN_NUMBER = re.compile(
+    r"blockIdx\.x\*blockDim\.x\+threadIdx\.x|blockDim\.x\*blockIdx\.x\+threadIdx\.x|"
+    r"threadIdx\.x\+blockIdx\.x\*blockDim\.x|threadIdx\.x\+blockDim\.x\*blockIdx\.x"
+)
 Integers = npt.NDArray[np.int64]
 _OPERATORS: Mapping[type[ast.operator], Callable[[Integers, Integers], Integers]] = {
     ast.Add: operator.add,

@@ -22,7 +22,7 @@ _NUMBER_TYPES = frozenset({
 })  # fmt: skip
 _QUALIFIERS = frozenset({"const", "constexpr", "static", "std", "::"})
 _FUNCTIONS = frozenset({"min", "max"})
-_SWAP = re.compile(r"(?:std::)?swap\((\w+),(\w+)\);")
+SWAP = re.compile(r"(?:std::)?swap\((\w+),(\w+)\);")
 _WAIT = re.compile(
     r"(?:\(void\))?(?:\w+\()?hip(?:DeviceSynchronize|GetLastError|PeekAtLastError)\(\)\)?;"  # CHECK(hipGetLastError());
 )
@@ -64,7 +64,7 @@ def read_host_loop(program: ParsedProgram, launch: LaunchStatement) -> HostLoop:
             raise NotUnderstood("a loop that does more than launching kernels")
         if tokens[statement.start].start in launched:
             continue
-        if pair := _SWAP.fullmatch(words):
+        if pair := SWAP.fullmatch(words):
             swap, swapped = text, pair.groups()
         elif _WAIT.fullmatch(words):
             waits.append(text)

@@ -17,12 +17,14 @@ from hipsynth.source.declarations import KERNEL_MARK
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.tuning.optimize.function_text import choose_free_name, wrap_parameters
 from hipsynth.tuning.optimize.fused_program import Fusion
+from hipsynth.tuning.optimize.group_places import OWN_NUMBER
 from hipsynth.tuning.optimize.host_loop import HostLoop, HostVariables, read_host_loop
 from hipsynth.tuning.optimize.kernel_fusion_launches import has_one_axis
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood
 
 LANES = 1024
+_OWN_TOKENS = 11  # of such a number: three names with a member each, and two operators
 _NUMBERS = ("blockIdx", "blockDim", "threadIdx")
 _BEFORE = frozenset({
     "(", "=", ",", "+", "return", "[", "{", ";", "<", ">", "<=", ">=", "==", "!=", "&&", "||", "?", ":",
@@ -97,7 +99,7 @@ class _OneGroup:
         """Whether the number of a work-item in the grid begins at a token, as a summand or a whole."""
         tokens = self.program.tokens[at : at + _OWN_TOKENS]
         words = "".join(token.text for token in tokens)
-        if words not in _OWN_NUMBERS:
+        if not OWN_NUMBER.fullmatch(words):
             return False
         before, after = self.program.tokens[at - 1].text, self.program.tokens[at + _OWN_TOKENS].text
         return before in _BEFORE and after not in _AFTER_BINDS
@@ -135,13 +137,3 @@ class _OneGroup:
         indent = line[: len(line) - len(line.lstrip())]
         swaps = [f"for {self.loop.head} {self.loop.swap}"] if self.loop.swapped else []
         return f"\n{indent}".join([launch, *swaps, *self.loop.waits])
-
-
-def _list_own_numbers() -> frozenset[str]:
-    names = dict(zip("IDT", ("blockIdx.x", "blockDim.x", "threadIdx.x"), strict=True))
-    forms = {f"{a}*{b}+{c}" for a, b, c in ("IDT", "DIT")} | {f"{c}+{a}*{b}" for c, a, b in ("TID", "TDI")}
-    return frozenset(re.sub(r"[IDT]", lambda match: names[match[0]], form) for form in forms)
-
-
-_OWN_NUMBERS = _list_own_numbers()
-_OWN_TOKENS = 11  # three names with a member each, and two operators

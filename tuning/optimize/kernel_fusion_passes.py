@@ -21,7 +21,8 @@ from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.tokens import find_closing, split_at
 from hipsynth.tuning.optimize.function_text import choose_free_name
 from hipsynth.tuning.optimize.fused_program import Fusion
-from hipsynth.tuning.optimize.group_places import check_repeatable_body, keeps_apart, parse_subscript
+from hipsynth.tuning.optimize.group_places import OWN_NUMBER, check_repeatable_body, keeps_apart, parse_subscript
+from hipsynth.tuning.optimize.host_loop import SWAP
 from hipsynth.tuning.optimize.kernel_fusion_launches import FusedLaunch
 from hipsynth.tuning.optimize.program_constants import find_constants, read_number
 from hipsynth.tuning.optimize.program_model import ParsedProgram
@@ -41,11 +42,6 @@ _STEPS: Mapping[str, Callable[[int, int], int]] = {
     "*=": operator.mul, "/=": operator.floordiv, "+=": operator.add, "-=": operator.sub, "<<=": operator.lshift,
     ">>=": operator.rshift, "++": operator.add, "--": operator.sub,
 }  # fmt: skip
-_OWN_NUMBER = re.compile(
-    r"blockIdx\.x\*blockDim\.x\+threadIdx\.x|blockDim\.x\*blockIdx\.x\+threadIdx\.x|"
-    r"threadIdx\.x\+blockIdx\.x\*blockDim\.x|threadIdx\.x\+blockDim\.x\*blockIdx\.x"
-)
-_SWAP = re.compile(r"(?:std::)?swap\((\w+),(\w+)\);")
 
 
 def find_passes(program: ParsedProgram) -> Iterator[Fusion]:
@@ -117,7 +113,7 @@ class _RepeatedLaunch:
             raise NotUnderstood("a launch that is not all that a loop does")
         opening = next((i for i in range(close, 0, -1) if find_closing(tokens, i) == close), 1)
         parts = split_at(tokens, opening + 1, close, ";")
-        pair = _SWAP.fullmatch(swap)
+        pair = SWAP.fullmatch(swap)
         if tokens[opening - 1].text != "for" or len(parts) != 3 or (swap and pair is None):
             raise NotUnderstood("no loop of passes")
         texts = ["".join(token.text for token in tokens[a:b]) for a, b in parts]
@@ -192,7 +188,7 @@ class _RepeatedLaunch:
     def _knows_number_alone(self) -> bool:
         """Whether a work-item knows its number in the grid alone, so that groups may have another size."""
         tokens = self.call.program.tokens[self.call.kernel.first : self.call.kernel.last]
-        rest = _OWN_NUMBER.sub("", "".join(token.text for token in tokens))
+        rest = OWN_NUMBER.sub("", "".join(token.text for token in tokens))
         return not re.search(r"threadIdx|blockIdx|blockDim", rest)
 
     def _stage_passes(self, loop: _PassLoop, lanes: int, elements: int) -> StagedPasses:
