@@ -158,12 +158,17 @@ class HostVariables:
         """Raises NotUnderstood for variables of unknown types."""
         for start, end in self.loop.expressions:
             self._declare_named(start, end)
-        spans = [self._find_arguments(launch) for launch, _ in self.launches]
-        for (_, kernel), (shape, *arguments) in zip(self.launches, spans, strict=True):
+        passed = list[tuple[FunctionParameter, tuple[int, int]]]()
+        for launch, kernel in self.launches:
+            shape, *arguments = self._find_arguments(launch)
             self._declare_named(*shape)
             for parameter, span in zip(kernel.parameters, arguments, strict=True):
-                if not self._is_passed(parameter, span):
+                if self._is_same_in_all_passes(span):
+                    passed.append((parameter, span))
+                else:
                     self._declare_named(*span)
+        for parameter, span in passed:
+            self._pass_on(parameter, span)
 
     @property
     def text(self) -> str:
@@ -185,24 +190,27 @@ class HostVariables:
         _check_expression(self.program, at + 2, shape_end)
         return [(at + 2, shape_end), *split_at(tokens, shape_end + 2, close, ",")]
 
-    def _is_passed(self, parameter: FunctionParameter, span: tuple[int, int]) -> bool:
-        """Whether an argument is the same in all passes, and now a parameter as the kernel had it."""
+    def _is_same_in_all_passes(self, span: tuple[int, int]) -> bool:
+        """Whether an argument is a number, or a value of the host that no pass changes but by swapping whole arrays."""
         tokens = self.program.tokens
-        text = text_between(self.program.unit, tokens, *span)
         words = [tokens[i] for i in range(*span) if tokens[i].identifier]
-        if not words:
-            return True  # a number stays
-        if not _VALUE.fullmatch(text) or any(self._is_inside(token) for token in words):
-            return False
+        text = text_between(self.program.unit, tokens, *span)
+        if not words or text in self.loop.swapped:
+            return True
+        changes = any(self._is_inside(token) or token.text in self.loop.swapped for token in words)
+        return _VALUE.fullmatch(text) is not None and not changes
+
+    def _pass_on(self, parameter: FunctionParameter, span: tuple[int, int]) -> None:
+        """Makes such an argument a parameter as the kernel had it; numbers and constants stay."""
+        tokens = self.program.tokens
+        words = [tokens[i] for i in range(*span) if tokens[i].identifier]
+        text = text_between(self.program.unit, tokens, *span)
         if text in self._names:
             self._loosen(text, parameter)
-            return True
-        if self._is_constant(words[0]) and len(words) == 1:
-            return True
-        name = text if _PLAIN.fullmatch(text) else choose_free_name(parameter.name, self._taken)
-        kind = f"{parameter.base}*" if text in self.loop.swapped and parameter.base else _plain_type(parameter)
-        self._add(text, name, kind)
-        return True
+        elif words and not (len(words) == 1 and self._is_constant(words[0])):
+            name = text if _PLAIN.fullmatch(text) else choose_free_name(parameter.name, self._taken)
+            kind = f"{parameter.base}*" if text in self.loop.swapped and parameter.base else _plain_type(parameter)
+            self._add(text, name, kind)
 
     @property
     def _taken(self) -> str:

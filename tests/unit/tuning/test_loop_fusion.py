@@ -73,7 +73,12 @@ def write(kernels: str, loop: str, result: str) -> str:
     return HEAD + kernels + MAIN.replace("LOOP", loop).replace("RESULT", result)
 
 
-TEXTS = {"diagonals": write(DIAGONAL, DIAGONALS, "rows[2]"), "steps": write(STEP, STEPS, "a")}
+TEXTS = {
+    "diagonals": write(DIAGONAL, DIAGONALS, "rows[2]"),
+    "steps": write(STEP, STEPS, "a"),
+    "parts of swapped arrays": write(STEP, STEPS.replace("step<<<(n + 63) / 64, 64>>>(a, b, n, 2)",
+                                                         "step<<<(n + 63) / 64, 64>>>(a + 1, b + 1, n - 1, 2)"), "a"),
+}  # fmt: skip
 
 
 def join(text: str) -> list[str]:
@@ -94,7 +99,7 @@ def test_the_loop_moves_into_a_kernel_of_one_group() -> None:
 
 def test_arrays_that_the_host_swaps_are_swapped_there_and_in_the_kernel() -> None:
     (text,) = join(TEXTS["steps"])
-    assert "step_passes(int* a, int n, int* b) {" in text, "each pass may write either"
+    assert "step_passes(int n, int* a, int* b) {" in text, "each pass may write either"
     assert "    auto* const other = a;\n    a = b;\n    b = other;\n  }\n" in text
     assert "  for (int k = 0; k < 7; k++) std::swap(a, b);\n" in text
     assert text.count("    __syncthreads();\n") == 2, "after each launch"
