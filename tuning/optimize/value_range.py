@@ -61,11 +61,12 @@ class RangeReader:
         return _find_type_range(bases.get(array, ""))
 
     def _find_name(self, name: str, depth: int) -> Range:
-        if name in self.constants:
-            return self.constants[name], self.constants[name]
         tokens, kernel = self.body.tokens, self.body.kernel
         named = [i for i in range(kernel.first, kernel.last) if tokens[i].text == name]
         declared = [i for i in named if tokens[i].start in self.body.locals]
+        is_own = declared or name in {parameter.name for parameter in kernel.parameters}
+        if name in self.constants and not is_own:  # the host may have a constant of that name
+            return self.constants[name], self.constants[name]
         if len(declared) != 1 or depth > _MOST_DEPTH or tokens[declared[0] + 1].text != "=":
             return UNKNOWN
         at = declared[0]

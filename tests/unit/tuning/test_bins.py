@@ -75,6 +75,12 @@ def test_other_additions_stay(body: str) -> None:
         find_bins(program, program.kernels[0])
 
 
+def test_a_parameter_is_no_constant_of_the_host() -> None:
+    program = read_program(write(OTHERS[0]).replace("n = 30011", "n = 48"), "gfx942")
+    with pytest.raises(NotUnderstood):
+        find_bins(program, program.kernels[0])
+
+
 PLAN = TransformationPlan(shape=(1024, 1, 1), coarsen=4)
 NEIGHBOURS = replace(PLAN, shape=(256, 1, 1), jam=True, adjacent=True, restrict=True)
 
