@@ -93,6 +93,7 @@ class Verifier:
     ordered_by_atomics: bool = False  # the original uses results of atomics
     joined: dict[str, int] = field(default_factory=dict)  # kernels made of several -> of how many
     launches_nothing: bool = field(default=False, init=False)  # at a size that was tried
+    _unusable: list[str] = field(default_factory=list, init=False)  # sizes, each with the reason
     most_exact_s: float = MOST_EXACT_S
     _orders: dict[Conditions, frozenset[tuple[str, int]]] = field(default_factory=dict)
     _took: tuple[float, float] = (math.inf, 0.0)  # on the clock: the fastest and the slowest run
@@ -112,7 +113,7 @@ class Verifier:
         """Why the original can be compared at no size."""
         if self.launches_nothing:
             return "the original launches no kernel"
-        return "the original fails, or runs too long in full, at every size that was tried"
+        return "the original ends well, executed in full, at no size that was tried: " + "; ".join(self._unusable)
 
     def try_size(self, size: Arguments, share: float = OTHER_SIZE) -> bool:
         """Whether the original runs at a size and is right there, within `share` of the budget: at a size that it is
@@ -122,8 +123,12 @@ class Verifier:
         trial = self._run_trial(self.original, replace(conditions, time_s=time_s))
         if trial.ok:
             self._trials.put(self.original, conditions, trial)
-        self.launches_nothing |= trial.ok and not trial.kernels
-        return trial.ok and trial.exit_code == 0 and bool(trial.kernels)
+        if trial.ok and trial.exit_code == 0:
+            self.launches_nothing |= not trial.kernels
+            return bool(trial.kernels)
+        why = f"exit code {trial.exit_code}" if trial.ok else f"{trial.reason}: {trial.message}"
+        self._unusable.append(f"{' '.join(size) or 'no arguments'} ({why.splitlines()[0]})")
+        return False
 
     def run_conditions(self, size: Arguments) -> Conditions:
         """An exact run at one size, with bytes of results recorded where results may differ within a tolerance."""

@@ -106,3 +106,11 @@ def test_an_original_that_launches_nothing_is_named(tmp_path: Path, capsys: pyte
     idle = PROGRAM.replace("  twice<<<", "  if (n < 0) twice<<<")
     assert verify(tmp_path, idle, idle, "--check-args", "64") == 3
     assert "the original launches no kernel" in capsys.readouterr().err
+
+
+def test_sizes_at_which_the_original_fails_are_named_with_their_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing = PROGRAM.replace("  twice<<<", "  if (n == 64) return 7;\n  twice<<<")
+    assert verify(tmp_path, failing, failing, "--check-args", "64") == 3
+    assert "at no size that was tried: 64 (exit code 7)" in capsys.readouterr().err
