@@ -39,6 +39,7 @@ from hipsynth.cli.programs import (
 from hipsynth.cli.terminal import print_styled, style_text
 from hipsynth.core import stop_signal
 from hipsynth.core.errors import BadInput, PartialFailure, UsageError
+from hipsynth.core.languages import SUFFIXES, TRITON
 from hipsynth.core.reasons import Reason
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ class MeasurementOptions(TypedDict):
     ttgir: bool
     what_if: bool
     html: Path | None
+    autotune_cache: Path | None
     retry_failed: bool
     repair: bool
     as_json: bool
@@ -169,6 +171,11 @@ class MeasurementOptions(TypedDict):
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Print metrics and counters as CSV.")
 @click.option("--html", type=NamedPath(dir_okay=False, path_type=Path), help="Also write the profile as one page.")
+@click.option(
+    "--autotune-cache",
+    type=NamedPath(file_okay=False, path_type=Path),
+    help="Read and add results of triton.autotune in this folder, as Triton's cache has them.",
+)
 @click.option("--what-if", is_flag=True, help="Say what removing each cause of time is worth at most.")
 @click.option("--warm-l2", is_flag=True, help="Launches find in the L2 what earlier ones read, as without a profiler.")
 @click.option("--exact", is_flag=True, help="Run every grid in full, and check the programs' results.")
@@ -203,16 +210,12 @@ def command(
     from hipsynth.profiling.matrix.targets import select_targets
     from hipsynth.simulator.build import compile_limits
     from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_ERROR, CORPUS_UNITS, SAMPLING_UNITS, RunLimits
-    from hipsynth.toolchain import sandbox
 
     check_engine(options["engine"])
-    of_one = lines or options["what_if"] or options["html"] is not None
+    of_one = lines or options["what_if"] or bool(options["html"] or options["autotune_cache"])
     _check_choices(options["backend"], budget, per_kernel, of_one and out is not None, of_one, options["warm_l2"])
     options["timeout"] = time_within(budget, options["timeout"])
-    if sandboxed and options["backend"] == "sim":  # the other backends do not start programs in a sandbox
-        sandbox.require_sandbox()
-    elif not sandboxed:
-        click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
+    _check_isolation(sandboxed, options["backend"])
     coarse = out is not None and options["backend"] == "sim" and not options["exact"]
     limits = RunLimits(
         time_s=options["timeout"],
@@ -223,11 +226,12 @@ def command(
         budget_s=budget,
         lines=lines or options["html"] is not None,
         warm_l2=options["warm_l2"],
+        autotune_cache=options["autotune_cache"],
         isolate=sandboxed,
     )
     paths, own_arguments = split_argv(argv)
-    path = _check_exists(paths[0])
-    _check_script(path, flags, defines, {"--project": project is not None}, options["backend"])
+    path = paths[0]
+    _check_path(path, flags, defines, {"--project": project is not None}, options)
     if out is not None:
         if not path.is_dir() or own_arguments or len(paths) > 1 or project:
             remedy = f"put {path.name} into a folder, or drop --out"
@@ -248,14 +252,24 @@ def command(
     return _profile_program(program, wanted, flags, limits, lines, options)
 
 
-def _check_exists(path: Path) -> Path:
+def _check_isolation(sandboxed: bool, backend: str) -> None:
+    from hipsynth.toolchain import sandbox
+
+    if sandboxed and backend == "sim":  # the other backends do not start programs in a sandbox
+        sandbox.require_sandbox()
+    elif not sandboxed:
+        click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
+
+
+def _check_path(
+    path: Path, flags: Sequence[str], defines: Sequence[str], hip: dict[str, bool], options: MeasurementOptions
+) -> None:
     if not path.exists():
         raise BadInput(f"{path}: no such file or folder", remedy="give a HIP source file or a folder of programs")
-    return path
-
-
-def _check_script(path: Path, flags: Sequence[str], defines: Sequence[str], hip: dict[str, bool], backend: str) -> None:
-    check_script_options(path, "".join(flags), defines, {**hip, "--backend": backend != "sim"})
+    check_script_options(path, "".join(flags), defines, {**hip, "--backend": options["backend"] != "sim"})
+    if options["autotune_cache"] and path.suffix != SUFFIXES[TRITON]:
+        remedy = "drop it: HIP programs have no autotuner"
+        raise UsageError("--autotune-cache is for Python scripts with Triton kernels", remedy=remedy)
 
 
 def _check_choices(backend: str, budget: float, per_kernel: int, many: bool, of_one: bool, warm_l2: bool) -> None:
@@ -267,7 +281,7 @@ def _check_choices(backend: str, budget: float, per_kernel: int, many: bool, of_
     if budget and backend != "sim":
         raise UsageError("--budget needs the simulator", cause="a device is not slower", remedy="drop one of them")
     if many or (of_one and backend != "sim"):
-        problem = "--lines, --html and --what-if are for one program on the simulator"
+        problem = "--lines, --html, --what-if and --autotune-cache are for one program on the simulator"
         raise UsageError(problem, remedy="drop them, or --out and --backend")
 
 

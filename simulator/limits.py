@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 # Default number of sampling units of a large grid, besides the first and the last one.
 SAMPLING_UNITS = 12
@@ -37,6 +38,7 @@ class RunLimits:
     `reuse=False` does; what the host or a launch has written is not there.
     `caches=False` executes kernels without the memory-hierarchy model: the same results sooner, less accurate times.
     `counters=False` records only the duration of each launch, which is faster for many short launches.
+    `autotune_cache`: a folder of results of `triton.autotune`, found there and added (sim.scripts.autotune_cache).
     `isolate=False` runs the program outside the sandbox, with resource limits only.
     """
 
@@ -56,4 +58,5 @@ class RunLimits:
     warm_l2: bool = False
     caches: bool = True
     counters: bool = True
+    autotune_cache: Path | None = None
     isolate: bool = True

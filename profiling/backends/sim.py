@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import time
@@ -28,6 +29,7 @@ from hipsynth.simulator.build import build_program, compile_limits
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.simulator.opcodes import count_opcodes
 from hipsynth.simulator.run_folder import place_program
+from hipsynth.simulator.scripts.autotune_cache import use_autotune_cache
 from hipsynth.simulator.scripts.compiled_kernels import read_compiled, read_intermediate, reuse_compiled
 from hipsynth.simulator.scripts.prepare import missing_packages, package_versions
 from hipsynth.simulator.scripts.tuning_file import read_autotunings
@@ -224,7 +226,10 @@ def run_in_copy(
         folder = job / "run"
         placed = place_program(program.project, program.name, artefacts, folder)
         arguments = placed.arguments if program.project else program.arguments
-        with reuse_compiled(program.project, placed.artefacts, folder) as runnable:
+        with contextlib.ExitStack() as caches:
+            runnable = caches.enter_context(reuse_compiled(program.project, placed.artefacts, folder))
+            if limits.autotune_cache is not None:
+                runnable = caches.enter_context(use_autotune_cache(limits.autotune_cache, runnable, folder))
             result = api.run_program(runnable, device, folder, limits, arguments, mounts=placed.mounts)
             if artefacts.interpreter is not None:
                 result = replace(result, autotunings=read_autotunings(folder))

@@ -32,6 +32,7 @@ MOST_IR_BYTES = 4 << 20
 KEPT_BYTES, KEPT_FILES = 128 << 20, 5000  # of one script
 ENTRIES, ALL_BYTES = 64, 1 << 30  # of all scripts; the oldest go
 MOST_BESIDE = 500  # files that a script may read, beyond which nothing is kept
+AUTOTUNE_RESULTS = ".autotune.json"  # of Triton: times of configurations, which each run of a script finds out anew
 _NAME = re.compile(r"(?!\.)[\w.\-]{1,255}")
 _GROUP, _CHILDREN = "__grp__", "child_paths"  # Triton's lists of files that belong together
 
@@ -118,12 +119,13 @@ def _identify_file(path: Path) -> str:
 
 def _copy_files(source: Path, target: Path) -> set[str]:
     """Copies a cache whose contents nobody vouches for; returns the names of its files. Leaves out links, code of the
-    host, and what is too large."""
+    host, results of autotuning, and what is too large."""
     copied: set[str] = set()
     spent = 0
     for path in sorted(source.glob("*/*"))[:KEPT_FILES]:
         folder, name = path.parent.name, path.name
-        if not (_NAME.fullmatch(folder) and _NAME.fullmatch(name)) or path.suffix == ".so":
+        is_safe = _NAME.fullmatch(folder) and _NAME.fullmatch(name) and path.suffix != ".so"
+        if not is_safe or name.endswith(AUTOTUNE_RESULTS):
             continue
         try:
             data = read_regular(path, KEPT_BYTES - spent, inside=source)
@@ -149,7 +151,8 @@ def _move_group(data: bytes, folder: Path) -> bytes:
 
 def _store_entry(cache: Path, entry: Path, restored: set[str]) -> None:
     """Keeps a cache after a run, if there is anything new. Failure to is no error."""
-    present = {f"{path.parent.name}/{path.name}" for path in cache.glob("*/*") if path.suffix != ".so"}
+    left_out = (".so", AUTOTUNE_RESULTS)
+    present = {f"{path.parent.name}/{path.name}" for path in cache.glob("*/*") if not path.name.endswith(left_out)}
     with contextlib.suppress(OSError, BadInput):
         if present <= restored:
             if restored:

@@ -100,3 +100,38 @@ def test_a_profile_that_is_coarse_itself_times_once(tmp_path: Path) -> None:
     coarse = RunLimits(effort=CORPUS_EFFORT, sampling_units=CORPUS_UNITS)
     kernels = by_block(profile_script(BENCHMARKED, tmp_path, coarse))
     assert kernels[64] == (1, True) and {launches for launches, _ in kernels.values()} == {1}
+
+
+def test_results_of_autotuning_are_in_tritons_own_format_and_found_again(tmp_path: Path) -> None:
+    def tune(name: str, text: str = TUNED) -> TargetResult:
+        return profile_script(text, tmp_path / name, RunLimits(autotune_cache=tmp_path / "results"))
+
+    first = tune("first")
+    [file] = (tmp_path / "results").glob("*/scale.autotune.json")
+    timings = json.loads(file.read_text())["configs_timings"]
+    assert [config["kwargs"]["BLOCK"] for config, _ in timings] == [1024, 64, 2048]
+    assert {str(config["kwargs"]["BLOCK"]): times[0] for config, times in timings} == json.loads(
+        first.stdout.splitlines()[0]
+    )
+    # The folder says that 64 is fastest; it is not, so whoever chooses it has read the folder.
+    timings[1][1] = [1e-9] * 3
+    file.write_text(json.dumps({"key": ["n"], "configs_timings": timings}))
+    again = tune("again")
+    assert again.autotunings[0].chosen.meta["BLOCK"] == 64 != first.autotunings[0].chosen.meta["BLOCK"]
+    assert set(by_block(again)) == {64}
+    other_size = tune("other", TUNED.replace("1 << 25", "1 << 20"))
+    assert set(by_block(other_size)) == {64, 1024, 2048}
+    assert len(list((tmp_path / "results").glob("*/*"))) == 2
+    file.write_text('{"key": [], "configs_timings": [[{"kwargs": {}}, "soon"]]}')
+    assert set(by_block(tune("damaged"))) == {64, 1024, 2048}
+
+
+def test_what_was_tuned_before_an_error_is_kept(tmp_path: Path) -> None:
+    script = tmp_path / "stopped.py"
+    script.write_text(TUNED + "\nwhile True: pass\n")
+    limits = RunLimits(time_s=4, autotune_cache=tmp_path / "results")
+    result = SimBackend().profile(
+        project_program(Project((SourceFile(script, "python"),), script.parent, ())),
+        Target("gfx942", "-O3", "mi300x"), tmp_path / "scratch", limits,
+    )  # fmt: skip
+    assert result.reason == "timeout" and len(list((tmp_path / "results").glob("*/scale.autotune.json"))) == 1

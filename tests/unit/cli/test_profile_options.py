@@ -1,4 +1,4 @@
-"""--budget: which values are durations, and what else it goes with."""
+"""Options of `synth profile` and `synth survey`: durations, and what excludes what."""
 
 from __future__ import annotations
 
@@ -48,3 +48,14 @@ def test_options_that_exclude_a_budget(words: tuple[str, ...], says: str, tmp_pa
 def test_shrink_needs_a_budget(tmp_path: Path) -> None:
     done = CliRunner().invoke(survey, [str(tmp_path), "--shrink"])
     assert isinstance(done.exception, UsageError) and done.exception.remedy
+
+
+@pytest.mark.parametrize(("name", "words", "says"), [
+    ("a.hip", (), "for Python scripts"), ("a.py", ("--backend", "rocprof"), "on the simulator"),
+    ("folder", ("--out", "corpus"), "for one program"),
+])  # fmt: skip
+def test_where_an_autotune_cache_is_refused(name: str, words: tuple[str, ...], says: str, tmp_path: Path) -> None:
+    place = tmp_path / name
+    place.write_text("") if place.suffix else place.mkdir()
+    done = CliRunner().invoke(profile, [str(place), "--autotune-cache", str(tmp_path / "results"), *words])
+    assert isinstance(done.exception, UsageError) and says in str(done.exception)
