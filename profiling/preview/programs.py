@@ -227,6 +227,8 @@ def unknown_kernel(kernel: str) -> PreviewFailure:
 def no_interpretation(kernel: str, error: BadInput) -> PreviewFailure:
     """Why a launch has no preview, from the error that its interpretation raised."""
     words = f"its code cannot be interpreted ({error.reason})" if isinstance(error, SimError) else error.what
+    if error.reason == Reason.INSTRUCTION_LIMIT:
+        words = "a work-group that was interpreted did not end within the limit of instructions: does its loop end?"
     return PreviewFailure(kernel, words, error.reason)
 
 

@@ -120,3 +120,21 @@ def test_scripts_without_launches_fail_with_a_reason(text: str, reason: Reason, 
 def test_options_of_hip_programs_are_refused() -> None:
     with pytest.raises(UsageError, match="grid: only for HIP programs"):
         hipsynth.predict(EXAMPLES / "matmul.py", arch="gfx942", grid=4)
+
+
+def test_a_kernel_without_end_has_a_reason_in_the_place_of_figures(tmp_path: Path) -> None:
+    [kernel] = predict_text(
+        """
+@triton.jit
+def spin(x_ptr, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    values = tl.load(x_ptr + offsets)
+    while tl.sum(values) > 0:
+        values += 1
+        tl.store(x_ptr + offsets, values)
+
+spin[(64,)](x, BLOCK=256)
+""",
+        tmp_path,
+    ).kernels
+    assert kernel.duration_ns is None and not kernel.metrics and "does its loop end?" in kernel.reason
