@@ -48,6 +48,20 @@ int main() {
   return hipDeviceSynchronize();
 }
 """
+SCRIPT = """import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def double(x_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + offsets, 2 * tl.load(x_ptr + offsets, mask=offsets < n), mask=offsets < n)
+
+
+x = torch.ones(1 << 20, device="cuda")
+double[(1024,)](x, x.numel(), BLOCK=1024)
+"""
 SETTINGS = {
     "workbench.startupEditor": "none",
     "telemetry.telemetryLevel": "off",
@@ -153,6 +167,7 @@ def prepared(folder: Path) -> Path:
     workspace = folder / "kernels"
     workspace.mkdir()
     (workspace / "scale.hip").write_text(PROGRAM)
+    (workspace / "double.py").write_text(SCRIPT)
     for kind in ("User", "Machine"):
         (folder / "user" / kind).mkdir(parents=True)
         settings = {**SETTINGS, "hipsynth.server": str(SYNTH)}

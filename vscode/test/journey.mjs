@@ -1,5 +1,5 @@
 // A journey through a real VS Code in a real browser: without trust, predict, panel, edit, export, cancel, execute, another
-// device, a server that dies. Started by tools/vscode_journey.py with one JSON argument:
+// device, a Triton script, a server that dies. Started by tools/vscode_journey.py with one JSON argument:
 // {url, chromium, workspace, pictures, server}; prints one line per step, and ends with 1 at the first that fails.
 
 import { existsSync, readFileSync, readdirSync } from "node:fs";
@@ -36,12 +36,12 @@ async function command(title) {
   await page.keyboard.press("Enter");
 }
 
-async function open(file) {
+async function open(file, word = "__global__") {
   await page.keyboard.press("Control+P");
   await page.locator(".quick-input-widget input").first().fill(file);
   await page.locator(".quick-input-list .monaco-list-row", { hasText: file }).first().waitFor();
   await page.keyboard.press("Enter");
-  await page.locator(".monaco-editor .view-line", { hasText: "__global__" }).first().waitFor();
+  await page.locator(".monaco-editor .view-line", { hasText: word }).first().waitFor();
 }
 
 async function replaceLine(number, text) {
@@ -157,6 +157,22 @@ const steps = {
     await page.keyboard.press("Enter");
     await panel().locator("#device", { hasText: "mi300x" }).waitFor();
     await panel().locator("tr.predicted").first().waitFor();
+  },
+  async "a Triton script is predicted above its function"() {
+    await page.locator(".monaco-editor .view-line", { hasText: "__global__" }).first().click(); // the panel's group stays as it is
+    await open("double.py", "@triton.jit");
+    await lens("predicted").waitFor();
+    await page.locator(".statusbar-item", { hasText: "double:" }).waitFor();
+    await panel().locator("tr.predicted").first().waitFor();
+  },
+  async "a Triton script is executed"() {
+    await panel().locator("[data-ask=profile]").click();
+    await lens("executed").waitFor();
+    await panel().locator("tr.executed").first().waitFor();
+    await picture("vscode-triton");
+    await page.locator(".monaco-editor .view-line", { hasText: "@triton.jit" }).first().click();
+    await page.keyboard.press("Control+W");
+    await page.locator(".monaco-editor .view-line", { hasText: "__global__" }).first().waitFor();
   },
   async "a server that dies is named and started again"() {
     const [pid] = serverProcess();
