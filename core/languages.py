@@ -16,7 +16,8 @@ _KERNEL = re.compile(r"^[ \t]*@(?:triton\.)?jit\b", re.MULTILINE)
 
 def language_of(text: str) -> str:
     """The language of a program's text: TRITON for a Python script that imports Triton and has a kernel, else HIP."""
-    return TRITON if _IMPORTS.search(text) and _KERNEL.search(text) else HIP
+    # Most texts are told by one word, which is found a hundred times sooner than lines that begin with a pattern.
+    return TRITON if "triton" in text and _IMPORTS.search(text) and _KERNEL.search(text) else HIP
 
 
 def refuse_hip_options(options: Mapping[str, bool]) -> None:
