@@ -8,6 +8,7 @@ from pathlib import Path
 
 import needs
 import pytest
+from one_target import mark_other_targets
 
 from hipsynth.core.errors import MissingDependency
 from hipsynth.source.config import frontend_config
@@ -21,6 +22,12 @@ def pytest_report_header() -> str:
         return "programs run in the sandbox"
     os.environ.setdefault("HIPSYNTH_SANDBOX", "off")
     return "WARNING: no sandbox can be made here: programs run without isolation"
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is marked
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """In `make test`, each case runs on one architecture or device."""
+    mark_other_targets(items)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("README.md", "docs/tutorial.md")
+PAGES = ["README.md", pytest.param("docs/tutorial.md", marks=pytest.mark.full)]
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 

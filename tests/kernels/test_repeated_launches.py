@@ -150,7 +150,14 @@ SEQUENCES = {
 
 @pytest.mark.parametrize("values", [True, False])
 @pytest.mark.parametrize("name", DEVICES)
-@pytest.mark.parametrize("sequence", SEQUENCES, ids=lambda s: s.__name__)
+@pytest.mark.parametrize(
+    "sequence",
+    [
+        pytest.param(sequence, marks=[pytest.mark.full] if sequence is beyond_infinity_cache else [])
+        for sequence in SEQUENCES
+    ],
+    ids=lambda s: s.__name__,
+)
 def test_sequences_equal_counted_ones(sequence: Any, name: str, values: bool, tmp_path: Path) -> None:
     results = []
     for reuse in (False, True):

@@ -71,6 +71,7 @@ AUTOTUNED_ROWS = (
 )
 
 
+@pytest.mark.full
 def test_a_choice_does_not_depend_on_the_cores_that_compile(tmp_path: Path) -> None:
     spread, alone = tmp_path / "spread.py", tmp_path / "alone.py"
     threads = "import threading, triton.compiler as c\nmake, seen = c.compile, set()\n" + (
@@ -86,6 +87,7 @@ def test_a_choice_does_not_depend_on_the_cores_that_compile(tmp_path: Path) -> N
     assert [int(result.stdout) > 1 for result in results] == [cores > 1, False]
 
 
+@pytest.mark.full
 def test_an_autotuned_kernel_is_mapped_with_what_it_chose_and_keeps_its_list(tmp_path: Path) -> None:
     script, out = tmp_path / "rows.py", tmp_path / "faster.py"
     script.write_text(AUTOTUNED_ROWS + "print(triton.testing.do_bench(lambda: row_sums[(512,)](x, y, WIDTH=4096)))\n")

@@ -17,7 +17,11 @@ from hipsynth.toolchain import locate
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = "/usr/bin/python3"
 NOBODY = 65534
-FILES = ("test_sandbox_privileges", "test_between_jobs", "test_hostile_sources", "test_build_folders", "test_results")
+FILES = [
+    "test_sandbox_privileges", "test_results",
+    *(pytest.param(name, marks=pytest.mark.full)
+      for name in ("test_between_jobs", "test_hostile_sources", "test_build_folders")),
+]  # fmt: skip
 
 
 def environment(folder: Path) -> dict[str, str]:

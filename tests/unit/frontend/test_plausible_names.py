@@ -36,6 +36,7 @@ def test_copies_are_hardly_told_from_originals(units: list[ParsedUnit]) -> None:
     assert sum(scores) / len(scores) < MOST, scores
 
 
+@pytest.mark.full
 def test_the_classifier_finds_names_that_nobody_chooses(units: list[ParsedUnit]) -> None:
     pairs = [(unit.text.decode(), _numbered(unit, plan_renaming(unit, 1)).decode()) for unit in units]
     assert accuracy(pairs) > 0.9
@@ -47,7 +48,9 @@ def _numbered(unit: ParsedUnit, renaming: Renaming) -> bytes:
     return apply_edits(unit.text, edits)
 
 
-def test_copies_have_several_styles(units: list[ParsedUnit]) -> None:
-    names = [" ".join(n for new in plan_renaming(units[0], seed).names.values() for n in new) for seed in range(20)]
+def test_copies_have_several_styles(config: ParseConfig) -> None:
+    unit, _ = parse_source(PROGRAMS[0].read_bytes(), config, path=str(PROGRAMS[0]))
+    assert unit is not None
+    names = [" ".join(n for new in plan_renaming(unit, seed).names.values() for n in new) for seed in range(20)]
     assert len(STYLES) > 5
     assert any("_" in text for text in names) and any("_" not in text.replace("_t ", "") for text in names)
