@@ -17,7 +17,7 @@ from hipsynth.synth.frontend.sandboxed_copies import AugmentRequest, vary_isolat
 from hipsynth.toolchain.sandbox import bubblewrap
 
 pytestmark = pytest.mark.usefixtures("sandboxed")
-SECRET = "int the_secret_of_the_user = 4711;\n"
+SECRET = "int the_secret_of_the_user = 2047110471;\n"
 BODY = "__global__ void kernel(float* out) { out[threadIdx.x] = 1.0f; }\nint main() { return 0; }\n"
 
 
@@ -54,7 +54,7 @@ def test_no_text_of_a_file_outside_reaches_the_output(line: str, first: str, sec
     text = first + line.format(secret=secret) + "\n#include <hip/hip_runtime.h>\n" + BODY
     (programs / "spy.hip").write_text(text)
     augment_programs(programs, out, frontend_config())
-    assert "4711" not in everything(out)
+    assert "2047110471" not in everything(out)
 
 
 def test_a_header_that_links_outside_is_not_inlined(secret: Path, tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_header_that_links_outside_is_not_inlined(secret: Path, tmp_path: Path
     (programs / "own.h").symlink_to(secret)
     (programs / "spy.hip").write_text('#include <hip/hip_runtime.h>\n#include "own.h"\n' + BODY)
     augment_programs(programs, out, frontend_config())
-    assert "4711" not in everything(out)
+    assert "2047110471" not in everything(out)
 
 
 def test_a_source_that_links_outside_is_refused(secret: Path, tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_source_that_links_outside_is_refused(secret: Path, tmp_path: Path) ->
     programs.mkdir()
     (programs / "spy.hip").symlink_to(secret)
     summary = augment_programs(programs, out, frontend_config())
-    assert (summary.programs, summary.failed) == (0, 1) and "4711" not in everything(out)
+    assert (summary.programs, summary.failed) == (0, 1) and "2047110471" not in everything(out)
 
 
 def test_a_pipe_as_header_holds_nothing_up(tmp_path: Path) -> None:

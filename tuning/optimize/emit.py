@@ -21,7 +21,7 @@ from hipsynth.tuning.optimize.transformations.lds_tile.tile_source import edit_k
 from hipsynth.tuning.optimize.transformations.lds_transpose.transpose_source import edit_transposition
 from hipsynth.tuning.optimize.transformations.matrix_cores.matrix_source import edit_product
 from hipsynth.tuning.optimize.transformations.occupancy import launch_bounds
-from hipsynth.tuning.optimize.transformations.split_loops.shared_loops import LANE
+from hipsynth.tuning.optimize.transformations.split_loops.loop_source import LANE
 
 _COORDINATES = tuple(f"const dim3 {name}" for name in ("threadIdx", "blockIdx", "blockDim", "gridDim"))
 _COORDINATE_NAMES = {

@@ -134,11 +134,54 @@ def test_a_value_that_is_read_again_after_its_store_is_kept(lanes: int) -> None:
     assert runs[0].ok and compare_trials(*runs, Tolerance("float", 1e-6, "sums in another order")).equal
 
 
+RUNNING = SAME_PLACES.replace(
+    """    if (d < 0) continue;
+    sum += d;
+    ++seen;
+  }""",
+    """    most[row * columns + c] = sum;
+    sum += x[c] * 0.5f;
+    seen += c;
+    in_order[row * columns + c] = sum + seen + d;
+  }""",
+)
+for old, new in (
+    ("float* most, int n", "float* most, float* in_order, int n"), ("out, most, n", "out, most, in_order, n"),
+    ("hipMalloc(&most, n * 4)", "hipMalloc(&most, n * columns * 4) || hipMalloc(&in_order, n * columns * 4)"),
+    ("*most;", "*most, *in_order;"), ("  most[row] = largest + seen;\n", ""),
+):  # fmt: skip
+    RUNNING = RUNNING.replace(old, new)
+
+
+@pytest.mark.parametrize("lanes", [4, 64])
+def test_what_a_loop_has_summed_so_far_is_stored(lanes: int) -> None:
+    needs.simulator()
+    needs.compiler()
+    found = program(RUNNING)
+    text = emit_program(found, {"rows": TransformationPlan((256, 1, 1), split=lanes)}, {"rows": (64, 1, 1)})
+    assert f"sum_up_to_lane<{lanes}>" in text and "most[row * columns + c] = sum_before" in text
+    runs = [
+        run_trial(one, target_of("gfx942"), Conditions(exact=True, record_bytes=1 << 20)) for one in (RUNNING, text)
+    ]
+    assert runs[0].ok and compare_trials(*runs, Tolerance("float", 1e-6, "sums in another order")).equal, text
+
+
+def test_running_sums_are_of_one_wavefront() -> None:
+    with pytest.raises(NotUnderstood):
+        split_edits(Body(found := program(RUNNING), found.kernels[0]), 256)
+
+
 ROW = "const int i = blockIdx.x * blockDim.x + threadIdx.x; "
 REFUSED = {
     "no loop": "a[i] = b[i];",
     "a recurrence": "float s = 0; for (int c = 0; c < n; ++c) s = 0.5f * s + b[c]; a[i] = s;",
-    "a partial sum that is used": "float s = 0; for (int c = 0; c < n; ++c) { s += b[c]; a[i * n + c] = s; }",
+    "a partial sum that reads itself": "float s = 0; for (int c = 0; c < n; ++c) { s += b[c] * s; a[i * n + c] = s; }",
+    "a partial product": "float s = 1; for (int c = 0; c < n; ++c) { s *= b[c]; a[i * n + c] = s; }",
+    "a partial sum under a condition": "float s = 0; "
+    "for (int c = 0; c < n; ++c) { if (b[c] > 0) { s += b[c]; } a[i * n + c] = s; }",
+    "a partial sum of what was stored": "float s = 0; "
+    "for (int c = 0; c < n; ++c) { a[i * n + c] = s; s += a[i * n + c]; }",
+    "partial sums in one place": "float s = 0; for (int c = 0; c < n; ++c) { s += b[c]; a[i] = s; }",
     "iterations that store to one place": "for (int c = 0; c < n; ++c) a[i] = b[c];",
     "places that may meet": "for (int c = 0; c < n; ++c) a[c / 2] = b[c];",
     "a place that depends on data": "for (int c = 0; c < n; ++c) { const int p = b[c]; a[p] = 1; }",

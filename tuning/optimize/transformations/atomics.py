@@ -3,6 +3,7 @@ results are not used."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -73,7 +74,8 @@ def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
     others = sum(1 for word in view.words if word.lower().startswith("atomic")) > 1 or "atomicCAS" in view.words
     bases = {parameter.base for parameter in view.kernel.parameters if parameter.base and not parameter.constant}
     other_plan = view.plan.split or view.plan.private or view.plan.bins
-    if not view.kernel.independent or other_plan or not calls or others or not bases & TYPES.keys():
+    has_words = bases & TYPES.keys() or adds_to_members(view.program, view.kernel)
+    if not view.kernel.independent or other_plan or not calls or others or not has_words:
         return
     for lanes, factor in ((256, 1), (256, 8), (1024, 4), (1024, 16)):
         if lanes * factor <= max(view.extent(0), 256):
@@ -88,6 +90,18 @@ def private_calls(program: ParsedProgram, kernel: KernelDefinition, plan: Transf
     for i in range(kernel.first, kernel.last):
         if tokens[i].text in ATOMIC_ADDS and tokens[i - 1].text in STATEMENT_STARTS and tokens[i + 1].text == "(":
             yield Edit(tokens[i].start, tokens[i].end, "lane_sums.add")
+
+
+def adds_to_members(program: ParsedProgram, kernel: KernelDefinition) -> bool:
+    """Whether an atomic addition is to a member of a structure, `&sums->first`. If that is no word, the changed kernel
+    does not compile."""
+    tokens = program.tokens
+    for i in range(kernel.first, kernel.last):
+        if tokens[i].text in ATOMIC_ADDS and tokens[i + 2].text == "&":
+            address = (token.text for token in tokens[i + 3 : kernel.last])
+            if {"->", "."} & set(itertools.takewhile(lambda word: word not in (",", ";"), address)):
+                return True
+    return False
 
 
 TRANSFORMATION = Transformation(

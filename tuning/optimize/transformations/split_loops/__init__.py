@@ -13,19 +13,19 @@ from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations.hints import passes_distinct_pointers
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.split_loops.first_places import FIRST_OF_LANES
-from hipsynth.tuning.optimize.transformations.split_loops.shared_loops import LANE, LANES, split_edits
+from hipsynth.tuning.optimize.transformations.split_loops.loop_source import LANE, LANES, WAVE
+from hipsynth.tuning.optimize.transformations.split_loops.shared_loops import split_edits
 from hipsynth.tuning.optimize.transformations.transformation import MEMORY, Transformation
 
 LANES_OF_AN_ITEM = (64, 256, 16, 4, 1024)
-WAVE = 64
 GROUP = 256  # lanes, at least
 FEW_ITEMS = 4096  # work-items below which wavefronts of one each do not fill a device, and groups of one may
 
 
-def can_split(view: KernelView) -> bool:
+def can_split(view: KernelView, lanes: int) -> bool:
     """Whether the kernel has a loop that lanes can share."""
     try:
-        split_edits(Body(view.program, view.kernel), LANES_OF_AN_ITEM[0])
+        split_edits(Body(view.program, view.kernel), lanes)
     except NotUnderstood:
         return False
     return True
@@ -39,12 +39,12 @@ def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
         or rewritten
         or view.plan.split
         or not passes_distinct_pointers(view)
-        or not can_split(view)
+        or not can_split(view, LANES_OF_AN_ITEM[0])
     ):
         return
     few = math.prod(view.extent(axis) for axis in range(3)) <= FEW_ITEMS
     for lanes in LANES_OF_AN_ITEM:
-        if lanes <= WAVE or few:
+        if lanes <= WAVE or (few and can_split(view, lanes)):
             yield replace(view.plan, shape=(max(GROUP, lanes), 1, 1), split=lanes, restrict=True)
 
 

@@ -16,56 +16,16 @@ from hipsynth.tuning.optimize.kernel_body import ASSIGN, STEP, Body
 from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS
 from hipsynth.tuning.optimize.statements import JUMPS, NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformations.split_loops.first_places import FirstPlace, find_first_places
+from hipsynth.tuning.optimize.transformations.split_loops.loop_source import (
+    FIRST,
+    LANE,
+    RunningSum,
+    SharedLoop,
+    edit_loop,
+)
 
-LANE = "lane_part"  # the parameter of an item function: which of the lanes of a work-item this is
-LANES = """// Joins the values of N neighbouring lanes, of a whole group if N > 64; all of them get the same result.
-template <int N, typename T, typename Join>
-__device__ __forceinline__ T join_lanes(T value, Join join) {
-  constexpr int kWave = N < 64 ? N : 64;
-  for (int d = kWave / 2; d > 0; d /= 2) value = join(value, __shfl_xor(value, d, kWave));
-  if constexpr (N > kWave) {
-    __shared__ T parts[N / kWave];
-    __syncthreads();  // the parts of an earlier sum have been read
-    if (threadIdx.x % kWave == 0) parts[threadIdx.x / kWave] = value;
-    __syncthreads();
-    value = parts[0];
-    for (int i = 1; i < N / kWave; ++i) value = join(value, parts[i]);
-  }
-  return value;
-}
-template <int N, typename T>
-__device__ __forceinline__ T sum_of_lanes(T value) {
-  return join_lanes<N>(value, [](T a, T b) -> T { return a + b; });
-}
-template <int N, typename T>
-__device__ __forceinline__ T largest_of_lanes(T value) {
-  return join_lanes<N>(value, [](T a, T b) -> T { return max(a, b); });
-}
-template <int N, typename T>
-__device__ __forceinline__ T least_of_lanes(T value) {
-  return join_lanes<N>(value, [](T a, T b) -> T { return min(a, b); });
-}
-
-"""
 _EXTREMES = {"fmaxf": "largest", "fmax": "largest", "max": "largest", "fminf": "least", "fmin": "least", "min": "least"}
-_FIRST = ("first", "place")  # how a value and its place are joined
 _EFFECTS = ("printf", "memcpy", "memset", "assert", "abort", "__trap", "__hip_atomic", "__builtin", "__atomic")
-
-
-@dataclass(frozen=True)
-class _Loop:
-    """`for (T variable = init; condition; variable += step)`; offsets of declarations of the variable and of those that
-    it joins, with how ("sum", "largest", "least", or "first" of a value and "place"); `head` as text, by which two
-    loops deal out the same iterations; `firsts`: extremes whose places are remembered."""
-
-    statement: Statement
-    variable: int
-    init: tuple[int, int]
-    condition: tuple[int, int]
-    step: str
-    joined: dict[int, str]
-    head: str
-    firsts: tuple[FirstPlace, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,7 +33,7 @@ class _Store:
     statement: Statement
     at: int  # token of the pointer's name
     subscript: str
-    loop: _Loop | None  # the shared loop that it is in
+    loop: SharedLoop | None  # the shared loop that it is in
 
 
 def split_edits(body: Body, lanes: int) -> list[Edit]:
@@ -85,7 +45,7 @@ def split_edits(body: Body, lanes: int) -> list[Edit]:
 class _Split:
     body: Body
     lanes: int
-    loops: list[_Loop] = field(default_factory=list)
+    loops: list[SharedLoop] = field(default_factory=list)
     stores: list[_Store] = field(default_factory=list)
     kept: dict[_Store, list[int]] = field(default_factory=dict)  # values that are read again after their store
 
@@ -100,7 +60,7 @@ class _Split:
         if not self.loops:
             raise NotUnderstood("no loop whose iterations are independent")
         self._check_stores()
-        loop_edits = [edit for loop in self.loops for edit in self._loop_edits(loop)]
+        loop_edits = [edit for loop in self.loops for edit in edit_loop(self.body, loop, self.lanes)]
         value_edits = {store.statement: self._keep_edits(store) for store in self.kept}
         for statement in {store.statement for store in self.stores if store.loop is None}:
             start, end = self.tokens[statement.start].start, self.tokens[statement.end - 1].end
@@ -177,7 +137,7 @@ class _Split:
 
     def _walk_statements(self, statements: tuple[Statement, ...]) -> None:
         for statement in statements:
-            loop = self._share_loop(statement) if statement.kind == "for" else None
+            loop = (self._share_loop(statement) or self._scan_loop(statement)) if statement.kind == "for" else None
             if loop is not None:
                 self.loops.append(loop)
                 continue
@@ -213,7 +173,7 @@ class _Split:
 
     # --- loops -------------------------------------------------------------------------------------------------------
 
-    def _share_loop(self, statement: Statement) -> _Loop | None:
+    def _share_loop(self, statement: Statement) -> SharedLoop | None:
         """The loop, if its iterations can be dealt out; its stores are added."""
         head = self._read_head(statement)
         if head is None:
@@ -235,7 +195,7 @@ class _Split:
         names = any(self.body.local(self.tokens[i]) in changing for i in range(*statement.head))
         if names or not self._only_joined(span, joined) or not self._stays_inside(statement):
             return None
-        loop = _Loop(
+        loop = SharedLoop(
             statement,
             variable,
             init,
@@ -245,13 +205,74 @@ class _Split:
             text_between(self.body.program.unit, self.tokens, *statement.head),
             firsts,
         )
-        for store in stores:
-            is_shared = self._root_pointer(store.at, self.aliases) and self.tokens[store.at + 1].text == "["
-            place_of_its_own = is_shared and self._own_place(store.at, loop, inside)
-            if not place_of_its_own or store.statement.kind != "simple":
-                return None
+        if any(not self._is_place_of_iteration(store, loop, inside) for store in stores):
+            return None
         self.stores += [_Store(s.statement, s.at, s.subscript, loop) for s in stores]
         return loop
+
+    def _scan_loop(self, statement: Statement) -> SharedLoop | None:
+        """The loop, if it stores what it has summed so far: its only changes are such sums and stores to places of its
+        iterations; its stores are added."""
+        head, block = self._read_head(statement), statement.parts[0]
+        plain = block.kind == "block" and all(part.kind == "simple" for part in block.parts)
+        if head is None or not plain:
+            return None
+        variable, init, condition, step = head
+        span = (statement.head[1] + 1, statement.end)
+        begin, end = self.tokens[span[0]].start, self.tokens[statement.end - 1].start
+        inside = {place for place in self.body.changed(span) if begin <= place <= end}
+        stores: list[_Store] = []
+        sums: list[RunningSum | None] = []
+        for i, operator in self._list_writes(span):
+            place, within = self.body.local(self.tokens[i]), self._simple_at(statement, i)
+            if self._is_store(i):
+                stores.append(_Store(within, i, self._read_subscript(i), None))
+            elif place not in inside:
+                sums.append(self._read_running(within, place, operator, span))
+        changing = inside - {variable}
+        running = tuple(each for each in sums if each is not None and self._can_come_first(each, stores, changing))
+        loop = SharedLoop(
+            statement, variable, init, condition, step, {each.place: "sum" for each in running},
+            text_between(self.body.program.unit, self.tokens, *statement.head),
+            running=running, stores=tuple(dict.fromkeys(store.statement for store in stores)),
+        )  # fmt: skip
+        changing |= loop.joined.keys()
+        if (
+            not running
+            or len(running) != len(sums)
+            or len(loop.joined) != len(running)
+            or any(self.body.local(self.tokens[i]) in changing for i in range(*statement.head))
+            or any(not self._is_place_of_iteration(store, loop, inside) for store in stores)
+        ):
+            return None
+        self.stores += [_Store(s.statement, s.at, s.subscript, loop) for s in stores]
+        return loop
+
+    def _read_running(
+        self, statement: Statement, place: int, operator: str, span: tuple[int, int]
+    ) -> RunningSum | None:
+        """A sum of which the rest of the iteration reads what has been summed so far; None for other statements."""
+        uses = [i for i in range(*span) if self.body.local(self.tokens[i]) == place]
+        reads = tuple(i for i in uses if i != statement.start)
+        reads_itself = any(statement.start <= i < statement.end for i in reads)
+        if operator != "+=" or statement.start not in uses or reads_itself or not reads or statement.kind != "simple":
+            return None
+        return RunningSum(place, statement, reads)
+
+    def _can_come_first(self, running: RunningSum, stores: list[_Store], changing: set[int]) -> bool:
+        """Whether a sum that is read before it is added to can be added to where the iteration begins."""
+        stored = {self._root_pointer(store.at, self.aliases) for store in stores}
+        value = range(running.statement.start + 2, running.statement.end)
+        depends = any(
+            self.body.local(self.tokens[i]) in changing or self._root_pointer(i, self.aliases) in stored - {""}
+            for i in value
+        )
+        return not running.reads_before or not depends
+
+    def _is_place_of_iteration(self, store: _Store, loop: SharedLoop, inside: set[int]) -> bool:
+        """Whether an iteration stores to a place that is its own, in a statement that does nothing else."""
+        is_shared = self._root_pointer(store.at, self.aliases) and self.tokens[store.at + 1].text == "["
+        return bool(is_shared) and self._own_place(store.at, loop, inside) and store.statement.kind == "simple"
 
     def _is_store(self, at: int) -> bool:
         """Whether a name that is assigned stands for memory."""
@@ -268,7 +289,7 @@ class _Split:
             place = self.body.local(self.tokens[i])
             if self._is_store(i) or (place in inside and place not in self.aliases):
                 continue
-            how = joined[place] if joined.get(place) in _FIRST else self._join_operation(i, operator)
+            how = joined[place] if joined.get(place) in FIRST else self._join_operation(i, operator)
             if place == variable or not how or joined.get(place, how) != how:
                 return None
             joined[place] = how
@@ -321,7 +342,7 @@ class _Split:
         for place, how in joined.items():
             uses = [i for i in range(*span) if self.body.local(self.tokens[i]) == place]
             written = [i for i, _ in self._list_writes(span) if self.body.local(self.tokens[i]) == place]
-            once = how in _FIRST and len(written) != 1
+            once = how in FIRST and len(written) != 1
             if once or len(uses) != len(written) * (1 if how in ("sum", "place") else 2):
                 return False
         return True
@@ -341,7 +362,7 @@ class _Split:
                 return False
         return True
 
-    def _own_place(self, at: int, loop: _Loop, inside: set[int]) -> bool:
+    def _own_place(self, at: int, loop: SharedLoop, inside: set[int]) -> bool:
         """Whether different iterations store to different places: the subscript is a sum in which the variable occurs
         once, alone or times something that does not change, and nothing else changes."""
         span = (at + 2, find_closing(self.tokens, at + 1))
@@ -362,7 +383,7 @@ class _Split:
         plain = all(t.identifier or t.text == "*" or t.text.isdigit() for t in self.tokens[a:b])
         return self.body.local(self.tokens[name]) == loop.variable and plain
 
-    def _value_of(self, place: int, loop: _Loop) -> tuple[int, int]:
+    def _value_of(self, place: int, loop: SharedLoop) -> tuple[int, int]:
         """The tokens of a constant's initial value; none for a variable."""
         statement = loop.statement
         at = next(i for i in range(statement.start, statement.end) if self.tokens[i].start == place)
@@ -437,36 +458,3 @@ class _Split:
         while self.tokens[start - 1].text not in (";", "{", "}"):
             start -= 1
         return any(self.tokens[i].start in self.aliases for i in range(start, at))
-
-    # --- the text ----------------------------------------------------------------------------------------------------
-
-    def _loop_edits(self, loop: _Loop) -> Iterator[Edit]:
-        statement, unit = loop.statement, self.body.program.unit
-        start, end = self.tokens[statement.start].start, self.tokens[statement.end - 1].end
-        names = {p: next(t.text for t in self.tokens if t.start == p) for p in loop.joined}
-        sums = [names[p] for p, how in loop.joined.items() if how == "sum"]
-        before = "".join(f"const auto {name}_before = {name};\n  {name} = 0;\n  " for name in sums)
-        after = ""
-        for choice in loop.firsts:
-            least = "true" if choice.least else "false"
-            after += f"\n  first_of_lanes<{self.lanes}, {least}>({names[choice.value]}, {names[choice.place]});"
-        for place, how in loop.joined.items():
-            if how in _FIRST:
-                continue
-            first = f"{names[place]}_before + " if how == "sum" else ""
-            after += f"\n  {names[place]} = {first}{how}_of_lanes<{self.lanes}>({names[place]});"
-        if any(f"{name}_before" in {t.text for t in self.tokens} for name in sums):
-            raise NotUnderstood("a name that the new code uses")
-        name = next(t.text for t in self.tokens if t.start == loop.variable)
-        times = "" if loop.step == "1" else f" * ({loop.step})"
-        step = str(self.lanes) if loop.step == "1" else f"{self.lanes} * ({loop.step})"
-        head = self.tokens[statement.head[0]].start, self.tokens[statement.head[1]].start
-        declared = unit.text[head[0] : self.tokens[loop.init[0]].start].decode(errors="surrogateescape")
-        init = text_between(unit, self.tokens, *loop.init)
-        condition = text_between(unit, self.tokens, *loop.condition)
-        first = f"{init} + " if init != "0" else ""
-        yield Edit(start, start, "{\n  " + before)
-        yield Edit(
-            *head, f"{declared}{first}static_cast<decltype({name})>({LANE}){times}; {condition}; {name} += {step}"
-        )
-        yield Edit(end, end, f"{after}\n  }}")
