@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import needs
+import pytest
 
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.program_model import read_program
@@ -41,18 +42,32 @@ def view_of(text: str) -> KernelView:
     return KernelView(program, program.kernels[0], TransformationPlan(), "atomics", (20, 1, 1), (256, 1, 1))
 
 
-def test_members_of_structures_may_be_words() -> None:
-    doubles = TEXT.replace("Moments*", "double*").replace("&m->sum", "m").replace("&(*m).squares", "m + 1")
-    assert list(atomics.list_plans(view_of(TEXT)))
-    assert not list(atomics.list_plans(view_of(doubles.replace("&m[0].count", "m + 2"))))
+DOUBLES = TEXT.replace("float sum, squares; int count", "double sum, squares; unsigned long long count")
+DOUBLES = DOUBLES.replace("count, 1)", "count, 1ull)")
+ARRAY = DOUBLES.replace("Moments* m", "double* m").replace("&m->sum", "m").replace("&(*m).squares", "&m[1]")
+ARRAY = ARRAY.replace("&m[0].count, 1ull", "m + 2, 1.0").replace("double* m;", "Moments* m;")
+ARRAY = ARRAY.replace(">>>(x, m", ">>>(x, &m->sum").replace("unsigned long long count", "double count")
+MIXED = DOUBLES.replace("&(*m).squares", "y").replace("int n) {", "int n, float* y) {").replace("m, n);", "m, n, x);")
 
 
-def test_members_are_added_up_in_the_lds() -> None:
+@pytest.mark.parametrize(("text", "word"), [
+    (TEXT, "unsigned"), (DOUBLES, "unsigned long long"), (ARRAY, "unsigned long long"),
+    (MIXED, ""),
+])  # fmt: skip
+def test_the_words_that_are_added_to(text: str, word: str) -> None:
+    view = view_of(text)
+    assert atomics.find_word(view.program, view.kernel) == word
+    assert bool(list(atomics.list_plans(view))) == bool(word)
+
+
+@pytest.mark.parametrize("text", [TEXT, DOUBLES, ARRAY], ids=["words", "members of eight bytes", "doubles"])
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
+def test_a_group_adds_up_in_the_lds(text: str, arch: str) -> None:
     needs.simulator()
     needs.compiler()
-    plan = next(atomics.list_plans(view_of(TEXT)))
-    text = emit_program(read_program(TEXT, "gfx942"), {"add_moments": plan}, {"add_moments": (256, 1, 1)})
-    runs = [run_trial(one, target_of("gfx942"), Conditions(exact=True, record_bytes=64)) for one in (TEXT, text)]
-    assert runs[1].exit_code == 0, runs[1].message
+    plan = next(atomics.list_plans(view_of(text)))
+    changed = emit_program(read_program(text, arch), {"add_moments": plan}, {"add_moments": (256, 1, 1)})
+    runs = [run_trial(one, target_of(arch), Conditions(exact=True, record_bytes=64)) for one in (text, changed)]
+    assert runs[0].exit_code == runs[1].exit_code == 0, runs[1].message
     assert compare_trials(*runs, Tolerance("float", 1e-6, "sums in another order")).equal
     assert runs[1].kernels[0].counters["TCC_ATOMIC"] * 5 < runs[0].kernels[0].counters["TCC_ATOMIC"]

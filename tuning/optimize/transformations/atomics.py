@@ -1,14 +1,14 @@
-"""Privatised atomics: a group adds in the LDS, and its sums go to memory once. For additions of 4-byte numbers whose
-results are not used."""
+"""Privatised atomics: a group adds in the LDS, and its sums go to memory once. For additions of numbers of 4 or of 8
+bytes whose results are not used."""
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from hipsynth.source.edits import Edit
+from hipsynth.source.tokens import find_closing, split_at
 from hipsynth.tuning.optimize.kernel_body import STATEMENT_STARTS
 from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS, KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
@@ -17,12 +17,16 @@ from hipsynth.tuning.optimize.transformations.transformation import ATOMICS, Tra
 
 _JAMMED_CALL = re.compile(r"\b(unsafeAtomicAdd|atomicAdd)\(")
 TYPES = {"int": 4, "unsigned": 4, "unsigned int": 4, "float": 4}
+LONG_TYPES = ("double", "long long", "unsigned long long", "unsigned long long int")
+# Numbers that can be added -> the type of the table's words.
+WORDS = dict.fromkeys(TYPES, "unsigned") | dict.fromkeys(LONG_TYPES, "unsigned long long")
 
 SUMS = """// Sums of what a group adds to memory: a table in the LDS by address. What finds its slot taken goes there.
+template <typename Word>
 struct Sums {
-  static constexpr unsigned kSlots = 2048;
+  static constexpr unsigned kSlots = 8192 / sizeof(Word);
   unsigned long long address[kSlots];
-  unsigned value[kSlots];
+  Word value[kSlots];
   __device__ unsigned lane() const { return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x; }
   __device__ void clear() {
     for (unsigned i = lane(); i < kSlots; i += blockDim.x * blockDim.y * blockDim.z) address[i] = value[i] = 0;
@@ -30,7 +34,7 @@ struct Sums {
   }
   template <typename T, typename V>
   __device__ __forceinline__ void add(T* to, V more) {
-    static_assert(sizeof(T) == sizeof(unsigned), "the table holds words");
+    static_assert(sizeof(T) == sizeof(Word), "the table holds words");
     T amount = static_cast<T>(more);
     const unsigned long long key = reinterpret_cast<unsigned long long>(to) << 3 | kind(T());
     const unsigned low = __builtin_amdgcn_readfirstlane(static_cast<unsigned>(key));
@@ -40,7 +44,7 @@ struct Sums {
       for (int d = 32; d > 0; d /= 2) amount += __shfl_xor(amount, d);
       if ((lane() & 63) != 0) return;
     }
-    unsigned slot = static_cast<unsigned>(key >> 5) % kSlots;
+    unsigned slot = static_cast<unsigned>((key >> 3) / sizeof(Word)) % kSlots;
     unsigned long long found = address[slot];
     if (found != key && found == 0) found = atomicCAS(&address[slot], 0ull, key);
     if (found == 0 || found == key) {
@@ -54,16 +58,19 @@ struct Sums {
     for (unsigned i = lane(); i < kSlots; i += blockDim.x * blockDim.y * blockDim.z) {
       const unsigned long long to = address[i] >> 3;
       if (address[i] == 0) continue;
-      if ((address[i] & 7) == kind(0.0f)) {
+      if ((address[i] & 7) == kind(Word())) {
+        atomicAdd(reinterpret_cast<Word*>(to), value[i]);
+      } else if constexpr (sizeof(Word) == sizeof(float)) {
         unsafeAtomicAdd(reinterpret_cast<float*>(to), __uint_as_float(value[i]));
       } else {
-        atomicAdd(reinterpret_cast<unsigned*>(to), value[i]);
+        unsafeAtomicAdd(reinterpret_cast<double*>(to), __longlong_as_double(value[i]));
       }
     }
   }
   static __device__ unsigned kind(float) { return 1; }
-  static __device__ unsigned kind(int) { return 2; }
-  static __device__ unsigned kind(unsigned) { return 2; }
+  static __device__ unsigned kind(double) { return 1; }
+  template <typename T>
+  static __device__ unsigned kind(T) { return 2; }
 };
 
 """
@@ -72,10 +79,8 @@ struct Sums {
 def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
     calls = list(private_calls(view.program, view.kernel, view.plan))
     others = sum(1 for word in view.words if word.lower().startswith("atomic")) > 1 or "atomicCAS" in view.words
-    bases = {parameter.base for parameter in view.kernel.parameters if parameter.base and not parameter.constant}
     other_plan = view.plan.split or view.plan.private or view.plan.bins
-    has_words = bases & TYPES.keys() or adds_to_members(view.program, view.kernel)
-    if not view.kernel.independent or other_plan or not calls or others or not has_words:
+    if not view.kernel.independent or other_plan or not calls or others or not find_word(view.program, view.kernel):
         return
     for lanes, factor in ((256, 1), (256, 8), (1024, 4), (1024, 16)):
         if lanes * factor <= max(view.extent(0), 256):
@@ -92,16 +97,37 @@ def private_calls(program: ParsedProgram, kernel: KernelDefinition, plan: Transf
             yield Edit(tokens[i].start, tokens[i].end, "lane_sums.add")
 
 
-def adds_to_members(program: ParsedProgram, kernel: KernelDefinition) -> bool:
-    """Whether an atomic addition is to a member of a structure, `&sums->first`. If that is no word, the changed kernel
-    does not compile."""
-    tokens = program.tokens
+def find_word(program: ParsedProgram, kernel: KernelDefinition) -> str:
+    """The type of the words that the kernel's atomic additions change, in arrays or in members of structures; "" for
+    others, and for words of two sizes. A wrong answer does not compile."""
+    bases = {parameter.name: parameter.base for parameter in kernel.parameters if parameter.base}
+    written = {parameter.base for parameter in kernel.parameters if parameter.base and not parameter.constant}
+    tokens, words = program.tokens, set[str]()
     for i in range(kernel.first, kernel.last):
-        if tokens[i].text in ATOMIC_ADDS and tokens[i + 2].text == "&":
-            address = (token.text for token in tokens[i + 3 : kernel.last])
-            if {"->", "."} & set(itertools.takewhile(lambda word: word not in (",", ";"), address)):
-                return True
-    return False
+        if tokens[i].text in ATOMIC_ADDS:
+            address, *_ = split_at(tokens, i + 2, find_closing(tokens, i + 1), ",")
+            names = [token.text for token in tokens[slice(*address)]]
+            targets = {bases[name] for name in names if name in bases} or written  # through a local pointer
+            if {"->", "."} & set(names):
+                words |= {_find_member_word(program, target) for target in targets}
+            else:
+                words |= {WORDS.get(target, "") for target in targets}
+    words.discard("")
+    return words.pop() if len(words) == 1 else ""
+
+
+def _find_member_word(program: ParsedProgram, structure: str) -> str:
+    """The word of a structure's members: of eight bytes if it has a double or a long one."""
+    tokens = program.tokens
+    for i, token in enumerate(tokens[:-2]):
+        if token.text == "struct" and tokens[i + 1].text == structure and tokens[i + 2].text == "{":
+            members = {member.text for member in tokens[i + 3 : find_closing(tokens, i + 2)]}
+            return WORDS["double"] if members & {"double", "long"} else WORDS["float"]
+    return ""
+
+
+def name_word(program: ParsedProgram, kernel: KernelDefinition, plan: TransformationPlan) -> Mapping[str, str]:
+    return {"WORD": find_word(program, kernel)}
 
 
 TRANSFORMATION = Transformation(
@@ -112,7 +138,8 @@ TRANSFORMATION = Transformation(
     edit_body=private_calls,
     edit_jammed=lambda text: _JAMMED_CALL.sub("lane_sums.add(", text),
     helper=SUMS,
-    parameter=("Sums& lane_sums", "lane_sums"),
-    first=("__shared__ Sums lane_sums;", "lane_sums.clear();"),
+    parameter=("Sums<WORD>& lane_sums", "lane_sums"),
+    first=("__shared__ Sums<WORD> lane_sums;", "lane_sums.clear();"),
     last=("lane_sums.flush();",),
+    words=name_word,
 )
