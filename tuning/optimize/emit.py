@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from hipsynth.source.declarations import KERNEL_MARK
 from hipsynth.source.edits import Edit, apply_edits, join_insertions
-from hipsynth.source.outline import outline_macros
 from hipsynth.tuning.optimize.function_text import choose_free_name, wrap_parameters
+from hipsynth.tuning.optimize.helper_text import select_helpers
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.shape_dispatch import SizeGuard, guard_edits
 from hipsynth.tuning.optimize.transformation_plan import AXES, Plans, Shape, TransformationPlan
@@ -28,8 +28,6 @@ _COORDINATE_NAMES = {
     "threadIdx": "thread_idx", "blockIdx": "block_idx", "blockDim": "block_dim", "gridDim": "grid_dim",
 }  # fmt: skip
 _GROUPS = tuple(f"unsigned lane_groups_{axis}" for axis in AXES)  # of the original launch
-_DEFINITION_END = re.compile(r"(?<=\n}\n)|(?<=\n};\n)")
-_DEFINED = re.compile(r"^(?:struct (\w+) \{|__device__ __forceinline__ \w+ (\w+)\()", re.M)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _NUMBERS = re.compile(r"[\d\s,()*]*|dim3\([\d\s,*]*\)")
 
@@ -55,26 +53,9 @@ def emit_program(
     if helpers:
         start = min(kernel.start for kernel in program.kernels)
         used = " ".join(edit.text for edit in edits)
-        needed = "".join(_list_used_definitions("".join(sorted(helpers)), used))
-        text = _avoid_macros(needed, program.text)
+        text = select_helpers("".join(sorted(helpers)), used, program.text)
         edits = _join_insertions([*edits, Edit(start, start, text)])
     return apply_edits(program.text.encode(), edits).decode()
-
-
-def _list_used_definitions(helpers: str, used: str) -> list[str]:
-    """The definitions of helpers that the program uses, or that these use."""
-    needed: list[str] = []
-    for piece in reversed(_DEFINITION_END.split(helpers)):
-        name = _DEFINED.search(piece)
-        if name is None or re.search(rf"\b{name[1] or name[2]}\b", " ".join([used, *needed])):
-            needed.insert(0, piece)
-    return needed
-
-
-def _avoid_macros(text: str, program: str) -> str:
-    """A helper's text whose own names are none of the program's macros, such as N."""
-    macros = {macro.name for macro in outline_macros(program)}
-    return _WORD.sub(lambda word: f"{word[0]}_own" if word[0] in macros else word[0], text)
 
 
 def _join_insertions(edits: Sequence[Edit]) -> list[Edit]:

@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.program_model import ParsedProgram
-from hipsynth.tuning.optimize.source_changes import one_pass, reciprocal_root, retile, split_k
+from hipsynth.tuning.optimize.source_changes import one_pass, reciprocal_root, retile, serial_section, split_k
 from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
 
 # By the name of its file, in the order in which a search tries them.
 SOURCE_CHANGES: Mapping[str, SourceChanger] = {
     "retile": retile.CHANGER,
+    "serial_section": serial_section.CHANGER,
     "one_pass": one_pass.CHANGER,
     "split_k": split_k.CHANGER,
     "reciprocal_root": reciprocal_root.CHANGER,

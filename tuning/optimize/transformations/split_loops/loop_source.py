@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -52,6 +53,7 @@ __device__ __forceinline__ T sum_up_to_lane(T value, unsigned lane) {
 """
 FIRST = ("first", "place")  # how a value and its place are joined
 WAVE = 64
+_PRAGMA = re.compile(rb"#pragma unroll[^\n]*\n\s*\Z")
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def edit_loop(body: Body, loop: SharedLoop, lanes: int) -> Iterator[Edit]:
 
 def _edit_joined(body: Body, loop: SharedLoop, lanes: int) -> Iterator[Edit]:
     statement, unit, tokens = loop.statement, body.program.unit, body.tokens
-    start, end = tokens[statement.start].start, tokens[statement.end - 1].end
+    start, end = _start_before_pragma(body, statement), tokens[statement.end - 1].end
     names = {place: _name_of(body, place) for place in loop.joined}
     sums = [names[place] for place, how in loop.joined.items() if how == "sum"]
     before = "".join(f"const auto {name}_before = {name};\n  {name} = 0;\n  " for name in sums)
@@ -168,6 +170,13 @@ def _edit_sum(body: Body, running: RunningSum, lanes: int, begin: int, inside: s
     yield Edit(tokens[at].start, tokens[end - 1].end, text)
     for read in running.reads:
         yield Edit(tokens[read].start, tokens[read].end, f"{name}_{'before' if read < at else 'here'}")
+
+
+def _start_before_pragma(body: Body, loop: Statement) -> int:
+    """Where a loop's text begins, with the `#pragma unroll` that belongs to it."""
+    start = body.tokens[loop.start].start
+    pragma = _PRAGMA.search(body.program.unit.text[:start])
+    return pragma.start() if pragma else start
 
 
 def _declaration(body: Body, loop: SharedLoop) -> str:

@@ -41,6 +41,16 @@ def split_edits(body: Body, lanes: int) -> list[Edit]:
     return _Split(body, lanes).edits()
 
 
+def read_joined_loop(body: Body, statement: Statement) -> SharedLoop | None:
+    """A loop that lanes can share, and that does nothing but sum up or look for extremes; None for others. Raises
+    NotUnderstood for pointers from elsewhere."""
+    split = _Split(body, 0)
+    split.tokens = body.tokens
+    split.aliases = split._find_aliases()
+    loop = split._share_loop(statement)
+    return loop if loop is not None and loop.joined and not split.stores else None
+
+
 @dataclass
 class _Split:
     body: Body

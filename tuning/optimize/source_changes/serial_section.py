@@ -1,0 +1,176 @@
+"""Serial sections: `if (threadIdx.x == 0) { ... }` whose loops sum up what the group left in the LDS or in memory.
+
+All work-items of the group share the loops, and join what they found; the first one stores it, as before. The section
+is a statement of the kernel itself, before which none returns, so that all work-items come to it. The size of groups
+is a number, and whole wavefronts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from hipsynth.profiling.backends.protocol import Target
+from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.tokens import split_at, text_between
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
+from hipsynth.tuning.optimize.helper_text import select_helpers
+from hipsynth.tuning.optimize.kernel_body import Body
+from hipsynth.tuning.optimize.program_constants import find_constants, read_number
+from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
+from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
+from hipsynth.tuning.optimize.transformations.split_loops.first_places import FIRST_OF_LANES
+from hipsynth.tuning.optimize.transformations.split_loops.loop_source import LANE, LANES, WAVE, SharedLoop, edit_loop
+from hipsynth.tuning.optimize.transformations.split_loops.shared_loops import read_joined_loop
+
+MOST_LANES = 1024
+_INDEX = "threadIdx.x"
+
+
+def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Target) -> Iterator[SourceChange]:
+    """The program with the serial sections of a kernel shared, for each kernel that has some."""
+    for kernel in program.kernels:
+        try:
+            edits = list(_edit_kernel(program, kernel))
+        except NotUnderstood:
+            continue
+        if edits:
+            used = " ".join(edit.text for edit in edits)
+            helpers = select_helpers(LANES + FIRST_OF_LANES, used, program.text)
+            edits.append(Edit(kernel.start, kernel.start, helpers))
+            text = apply_edits(program.unit.text, edits).decode(errors="surrogateescape")
+            yield SourceChange(kernel.name, text, "one work-item of a group works, and the others wait for it")
+
+
+CHANGER = SourceChanger("SQ_WAIT_INST_ANY", list_changes)
+
+
+def _edit_kernel(program: ParsedProgram, kernel: KernelDefinition) -> Iterator[Edit]:
+    body = Body(program, kernel)
+    lanes = _read_lanes(program, kernel)
+    if kernel.template or not lanes:
+        return
+    body.check_plain()
+    for statement in parse_statements(program.tokens, kernel.first, kernel.last):
+        if any(part.kind == "jump" and program.tokens[part.start].text == "return" for part in statement.inner()):
+            return
+        if _is_serial(body, statement):
+            yield from _Section(body, statement, lanes).edits()
+
+
+def _read_lanes(program: ParsedProgram, kernel: KernelDefinition) -> int:
+    """Work-items of a group, if all launches have the same number along x alone; else 0."""
+    constants = find_constants(program)
+    sizes = set()
+    for launch in kernel.launches:
+        block = _write_out(launch.block.strip(), program.text)
+        sizes.add(constants.get(block, read_number(block) or 0))
+    size = sizes.pop() if len(sizes) == 1 else 0
+    return size if size % WAVE == 0 and size <= MOST_LANES else 0
+
+
+def _write_out(block: str, text: str) -> str:
+    """The one size in `dim3(N)`, or of a variable that is declared once as `dim3 block(N)`; other text as it is."""
+    declared = re.findall(rf"\bdim3\s+{re.escape(block)}\s*[({{]([^(){{}}]*)[)}}]", text)
+    written = re.fullmatch(r"dim3\s*[({]([^(){}]*)[)}]", block)
+    if len(declared) == 1:
+        return str(declared[0]).strip()
+    return written[1].strip() if written else block
+
+
+def _is_serial(body: Body, statement: Statement) -> bool:
+    """Whether the first work-item of a group alone executes a block."""
+    if statement.kind != "if" or len(statement.parts) != 1 or statement.parts[0].kind != "block":
+        return False
+    sides = split_at(body.tokens, *statement.head, "==")
+    texts = [_spell(body, side) for side in sides]
+    return len(sides) == 2 and "0" in texts and _INDEX in texts
+
+
+def _spell(body: Body, span: tuple[int, int]) -> str:
+    """The words of an expression; of a local constant that is the index of the work-item, that index."""
+    tokens = body.tokens
+    place = body.local(tokens[span[0]]) if span[1] - span[0] == 1 else -1
+    if place >= 0:
+        at = next(i for i in range(body.kernel.first, body.kernel.last) if tokens[i].start == place)
+        whole = (body.kernel.first, body.kernel.last)
+        changed = any(body.local(tokens[i]) == place and i != at and body.assigns(i, whole[1]) for i in range(*whole))
+        if tokens[at + 1].text == "=" and tokens[at + 5].text in (";", ",") and not changed:
+            return text_between(body.program.unit, tokens, at + 2, at + 5)
+    return "".join(token.text for token in tokens[slice(*span)])
+
+
+@dataclass
+class _Section:
+    body: Body
+    statement: Statement
+    lanes: int
+    stored: set[str] = field(default_factory=set)  # names of what the first work-item stores
+
+    def edits(self) -> Iterator[Edit]:
+        """The edits of the section; none if it has no loop. Raises NotUnderstood."""
+        tokens, block = self.body.tokens, self.statement.parts[0]
+        edits: list[Edit] = []
+        loops = 0
+        for part in block.parts:
+            loop = read_joined_loop(self.body, part) if part.kind == "for" else None
+            if loop is not None and self._is_inside(loop):
+                self._check_reads(part)
+                edits += edit_loop(self.body, loop, self.lanes)
+                loops += 1
+            elif part.kind == "simple" and self._declares(part):
+                self._check_reads(part)
+            elif part.kind == "simple":
+                edits.append(self._edit_store(part))
+            else:
+                raise NotUnderstood("a section with other statements")
+        if loops:
+            start, end = tokens[self.statement.start].start, tokens[block.start].end
+            yield Edit(start, end, f"{{\n    const unsigned {LANE} = {_INDEX};")
+            yield from edits
+
+    def _is_inside(self, loop: SharedLoop) -> bool:
+        """Whether a loop joins variables of the section alone."""
+        return all(self._belongs(place) for place in loop.joined)
+
+    def _belongs(self, place: int) -> bool:
+        tokens = self.body.tokens
+        return tokens[self.statement.start].start <= place < tokens[self.statement.end - 1].start
+
+    def _declares(self, part: Statement) -> bool:
+        """Whether a statement declares variables, and calls nothing that may have an effect."""
+        tokens = self.body.tokens[part.start : part.end]
+        declared = any(token.start in self.body.locals and self._belongs(token.start) for token in tokens)
+        return declared and not any("tomic" in token.text for token in tokens)
+
+    def _check_reads(self, part: Statement) -> None:
+        """What all work-items execute may read nothing that the first one has stored in the section."""
+        if self.stored & {self.body.tokens[i].text for i in range(*_span(part))}:
+            raise NotUnderstood("a value that the first work-item stored")
+
+    def _edit_store(self, part: Statement) -> Edit:
+        """A statement that the first work-item executes alone: it may change memory and the LDS."""
+        tokens, start = self.body.tokens, self.body.tokens[part.start].start
+        for i in range(*_span(part)):
+            if tokens[i].identifier and self.body.assigns(i, part.end):
+                place = self.body.local(tokens[i])
+                if place >= 0 and (self._belongs(place) or not self._is_in_lds(place)):
+                    raise NotUnderstood("a variable of the work-item that is assigned")
+                self.stored.add(tokens[i].text)
+        if any("tomic" in tokens[i].text for i in range(*_span(part))):
+            self.stored |= {tokens[i].text for i in range(*_span(part)) if tokens[i].identifier}
+        return Edit(start, start, f"if ({LANE} == 0) ")
+
+    def _is_in_lds(self, place: int) -> bool:
+        """Whether a local variable is declared `__shared__`."""
+        tokens = self.body.tokens
+        at = next(i for i, token in enumerate(tokens) if token.start == place)
+        while tokens[at - 1].text not in (";", "{", "}"):
+            at -= 1
+        return "__shared__" in {tokens[i].text for i in (at, at + 1, at + 2)}
+
+
+def _span(part: Statement) -> tuple[int, int]:
+    return part.start, part.end
