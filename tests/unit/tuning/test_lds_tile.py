@@ -54,6 +54,12 @@ def read(text: str) -> ParsedProgram:
 
 
 KERNELS = {
+    "bytes": write(
+        f"{ROW_COLUMN}{GUARD}  int sum = 0; {LOOP}sum += int(a[row * depth + k]) * int(b[k * n + col]);\n"
+        "  c[row * n + col] = sum;",
+        LAUNCH.replace("a, b,", "(const signed char*)a, (const unsigned char*)b,"),
+        SIZED.replace("const float* a, const float* b", "const signed char* a, const unsigned char* b"),
+    ),
     "A B": write(
         f"{ROW_COLUMN}{GUARD}  float sum = 0; {LOOP}sum += a[row * depth + k] * b[k * n + col];\n"
         "  c[row * n + col] = 2.5f * sum + c[row * n + col];"

@@ -16,6 +16,13 @@ from hipsynth.tuning.optimize.transformations.lds_tile.group_source import Group
 from hipsynth.tuning.optimize.transformations.lds_tile.tiled_loop import Definition, StagedLoad
 
 ZEROS = {"float": "0.0f", "double": "0.0", "int": "0", "unsigned": "0u"}
+_SEVERAL_WORDS = re.compile(r"\w+(?: \w+)+")  # types that have no `{}` behind them, such as `signed char`
+
+
+def _write_zero(kind: str) -> str:
+    return ZEROS.get(kind, f"static_cast<{kind}>(0)" if _SEVERAL_WORDS.fullmatch(kind) else f"{kind}{{}}")
+
+
 ZERO = re.compile(r"0(\.0*)?f?|0u")
 
 
@@ -148,7 +155,7 @@ class StagedWriter(GroupWriter, ABC):
         conditions = [*self._conditions_of({load.axis}, indices), f"{variable.name} < {bound}"]
         value = self._staged_value(load, self._rewrite(load.span, indices))
         kind = self._tile(load).type
-        return definitions, f"{' && '.join(conditions)} ? {value} : {ZEROS.get(kind, f'{kind}{{}}')}"
+        return definitions, f"{' && '.join(conditions)} ? {value} : {_write_zero(kind)}"
 
     def _list_sums(self, span: tuple[int, int], places: Iterable[int]) -> Iterator[Edit]:
         """Sums are those of one result."""
