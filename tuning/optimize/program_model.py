@@ -61,6 +61,16 @@ class KernelDefinition:
     def independent(self) -> bool:
         return not self.together and not self.fixed
 
+    def resolve_type(self, kind: str) -> str:
+        """The type that all launches give for a parameter of the template; any other type as it is."""
+        name = kind.removeprefix("const ")
+        if name not in self.template_names:
+            return kind
+        at = self.template_names.index(name)
+        lists = [launch.template.strip("<> ").split(",") for launch in self.launches]
+        types = {words[at].strip() if at < len(words) else "" for words in lists} - {""}
+        return types.pop() if len(types) == 1 and all(at < len(words) for words in lists) else kind
+
 
 @dataclass(frozen=True)
 class ParsedProgram:

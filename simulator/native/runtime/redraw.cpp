@@ -40,9 +40,24 @@ bool floats(const char* data, size_t bytes, int mantissa, int bias, int range) {
   return any;
 }
 
-// Single-precision numbers with short mantissas also pass for pairs of halves, but then the lower half is zero.
+// How far the exponents of every second half, from the first one given, lie from their mean: their standard deviation.
+double spread_of_exponents(const char* data, size_t bytes, size_t first) {
+  double count = 0, sum = 0, squares = 0;
+  for (size_t i = first; i < bytes / 2; i += 2) {
+    const int magnitude = load<uint16_t>(data, i) & 0x7fff, exponent = magnitude >> 10;
+    if (magnitude == 0) continue;
+    count += 1, sum += exponent, squares += exponent * exponent;
+  }
+  return count == 0 ? 0 : std::sqrt(std::max(0.0, squares / count - sum / count * (sum / count)));
+}
+
+// Single-precision numbers also pass for pairs of halves, if their mantissas are short, so that the lower half is zero,
+// or with few patterns, as multiples of 0.1 have. Then upper halves are alike, since they hold the exponent, and lower
+// ones are not.
 bool halves(const char* data, size_t bytes) {
   if (bytes % 4 != 0 || !floats<uint16_t>(data, bytes, 10, 15, 10)) return false;
+  const double lower = spread_of_exponents(data, bytes, 0), upper = spread_of_exponents(data, bytes, 1);
+  if (lower > 1 + 2 * upper) return false;
   for (size_t i = 0; i < bytes / 2; i += 2) {
     if (load<uint16_t>(data, i) != 0) return true;
   }

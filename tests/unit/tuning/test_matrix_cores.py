@@ -63,6 +63,15 @@ def write(body: str = SUM, kind: str = "float", out: str = "float", sizes: str =
     return re.sub("|".join(words), lambda word: words[word[0]], PROGRAM)
 
 
+def make_template(text: str, arguments: str) -> str:
+    """A program whose kernel has parameters for its types, which the launch gives."""
+    begin, end = text.index("__global__"), text.index("int main")
+    kernel = text[begin:end].replace("float", "Sum").replace("const Sum*", "const T*")
+    return f"{text[:begin]}template <typename T, typename Sum>\n{kernel}{text[end:]}".replace(
+        "product<<<", f"product<{arguments}><<<"
+    )
+
+
 def read(text: str, arch: str = "gfx942") -> ParsedProgram:
     return read_program(text, arch)
 
@@ -91,6 +100,8 @@ KERNELS = {
         "  c[(batch * m + row) * n + col] = one - 3 * two;",
         groups="batches",
     ),
+    "a template": make_template(write(), "float, float"),
+    "a template of halves": make_template(write(SUM.replace("+= a", "+= (float)a"), "_Float16"), "_Float16, float"),
     "double": write(SUM.replace("float", "double"), "double", "double"),
     "double of floats": write(SUM.replace("float", "double").replace("+= a", "+= (double)a"), "float", "double"),
     "half": write(
@@ -122,7 +133,11 @@ def test_programs_do_the_same(name: str, arch: str) -> None:
     assert compare_trials(*runs).equal
     counters = runs[1].kernels[0].counters
     kinds = [kind for kind in ("F16", "BF16", "F32", "F64") if counters[f"SQ_INSTS_VALU_MFMA_MOPS_{kind}"]]
-    halves = {"half": "F16", "_Float16": "F16", "bfloat16": "BF16"} if arch == "gfx942" else {}
+    halves = (
+        {"half": "F16", "_Float16": "F16", "a template of halves": "F16", "bfloat16": "BF16"}
+        if arch == "gfx942"
+        else {}
+    )
     assert kinds == [halves.get(name, "F64" if "double" in name else "F32")], "gfx90a would flush subnormal halves"
 
 
@@ -193,6 +208,14 @@ def test_other_sums_are_left_alone(what: str) -> None:
     body, reason = REFUSED[what]
     with pytest.raises(NotUnderstood, match=reason):
         emit(write(body))
+
+
+def test_a_template_of_several_types_is_left_alone() -> None:
+    text = make_template(write(), "float, float")
+    other = "  product<double, double><<<1, 64>>>(nullptr, nullptr, nullptr, 0, 0, 0);\n"
+    twice = text.replace("  return 0;", f"{other}  return 0;")
+    with pytest.raises(NotUnderstood, match=MatrixRefusal.SUM_TYPE):
+        emit(twice)
 
 
 @pytest.mark.parametrize(

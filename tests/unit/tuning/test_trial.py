@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hipsynth.simulator.observation import Output
+from hipsynth.simulator.observation import Family, Output
 from hipsynth.tuning.optimize.verification_support import POISON
 from hipsynth.tuning.optimize.verification_timed import _find_written
 from hipsynth.tuning.trial import Conditions, Tolerance, Trial, compare_trials, permuted_outputs, run_trial, target_of
@@ -81,6 +81,22 @@ def test_inputs_drawn_again_keep_their_kind(original: Trial) -> None:
     assert sorted(numbers(one, 3, np.int32)) == list(range(256))
     assert (numbers(one, 3, np.int32) != numbers(original, 3, np.int32)).any()
     assert (numbers(one, 0) == 2 * after[numbers(one, 3, np.int32)]).all()
+
+
+HALVES = "reinterpret_cast<_Float16*>(host.data())[2 * i + PART] = 0.1f * ((2 * i + PART) % 17) - 0.5f"
+
+
+@pytest.mark.parametrize(("data", "kind"), [
+    ("host[i] = 0.1f * (i % 17)", np.float32), ("host[i] = 0.1f * (i % 13) - 0.5f", np.float32),
+    ("host[i] = 0.25f * (i % 23) - 1", np.float32),
+    (", ".join(HALVES.replace("PART", part) for part in "01"), np.float16),
+])  # fmt: skip
+def test_numbers_of_few_patterns_are_told_from_halves(data: str, kind: type) -> None:
+    text = PROGRAM.replace("host[i] = 0.5f * i", data).replace("BODY", "out[i] = in[i];")
+    large = replace(EXACT, redraw=8, family=Family.LARGE)
+    before, after = (numbers(run_trial(text, TARGET, each), 2, kind) for each in (EXACT, large))
+    ratio = after[before != 0].astype(np.float64) / before[before != 0]
+    assert (ratio > 256 * 0.74).all() and (ratio < 256 * 1.26).all()
 
 
 def test_without_integers_only_floats_are_drawn_again(original: Trial) -> None:

@@ -59,8 +59,18 @@ class _MatrixWriter(StagedWriter):
     @cached_property
     def operands(self) -> str:
         """The type of what is multiplied."""
-        loaded = frozenset(load.type for product in self.products for load in product.factors.values())
-        return choose_operands(self._sums[0].type, loaded, self.program.arch)
+        loads = (load for product in self.products for load in product.factors.values())
+        loaded = frozenset(self.kernel.resolve_type(load.type) for load in loads)
+        return choose_operands(self._sum_type, loaded, self.program.arch)
+
+    @property
+    def _sum_type(self) -> str:
+        return self.kernel.resolve_type(self._sums[0].type)
+
+    def _write_assertion(self) -> list[str]:
+        """That a template's sums have the type of the instructions."""
+        written = self._sums[0].type.removeprefix("const ")
+        return [f"static_assert(__is_same({written}, {self._sum_type}));"] if written != self._sum_type else []
 
     @property
     def _instruction(self) -> ProductInstruction:
@@ -115,14 +125,14 @@ class _MatrixWriter(StagedWriter):
         return StagedTile(load, name, kind, depth, width + padding, loop_first=True)
 
     def _staged_value(self, load: StagedLoad, value: str) -> str:
-        return value if load.type == self.operands else f"({self.operands}){value}"
+        return value if self.kernel.resolve_type(load.type) == self.operands else f"({self.operands}){value}"
 
     # --- the kernel --------------------------------------------------------------------------------------------------
 
     def _write_kernel(self) -> str:
         others = [local for local in self.tiling.sums if local not in self._sums]
         single = [f"{local.type} {local.name} = {self._text(local.value)};" for local in others]
-        body = self._write_shared() + self._write_declarations() + self._write_loop()
+        body = self._write_assertion() + self._write_shared() + self._write_declarations() + self._write_loop()
         body += self._write_results(self._sums, single)
         shape = f"{self.widths[0]} x {self.widths[1]}"
         share = f"{self.widths[0] // WAVES} x {self.widths[1] // WAVES}"

@@ -62,9 +62,12 @@ class ProductFinder:
         self._named: dict[int, int] = {}  # declarations of local constants that are factors -> number
         products = [product for statement in self.tiling.steps for product in self._read_statement(statement)]
         sums = {product.sum.place: product.sum for product in products}
-        if len({local.type for local in sums.values()}) != 1:
+        if len({self._resolve(local.type) for local in sums.values()}) != 1:
             raise NotUnderstood(MatrixRefusal.SUM_TYPE)
         return tuple(products)
+
+    def _resolve(self, kind: str) -> str:
+        return self.tiling.body.kernel.resolve_type(kind)
 
     def _read_statement(self, statement: Statement) -> Iterator[ProductSum]:
         if statement in self.subscripts:
@@ -79,7 +82,7 @@ class ProductFinder:
         local = next((candidate for candidate in self.tiling.sums if candidate.place == place), None)
         if matched is None or local is None:
             raise NotUnderstood(MatrixRefusal.NOT_A_PRODUCT)
-        if local.type not in SUM_TYPES:
+        if self._resolve(local.type) not in SUM_TYPES:
             raise NotUnderstood(MatrixRefusal.SUM_TYPE)
         texts = [text for name, text in matched.groupdict().items() if text and name not in ("sum", "fma")]
         yield self._check_product(local, [self._read_factor(text) for text in texts], matched["fma"] or "")
@@ -87,7 +90,7 @@ class ProductFinder:
     def _name_factor(self, definition: Definition) -> None:
         """A local constant that is a load, perhaps converted."""
         text = "".join(self._mark(*definition.value))
-        kind = definition.type.removeprefix("const ")
+        kind = self._resolve(definition.type.removeprefix("const "))
         if not re.fullmatch(_FACTOR, text):
             raise NotUnderstood(MatrixRefusal.NOT_A_PRODUCT)
         factor = self._read_factor(text)
@@ -103,11 +106,11 @@ class ProductFinder:
         while at < end:
             number = self._named.get(self.tiling.body.local(tokens[at]))
             if at in loads:
-                self._factors.append(Factor(loads[at], loads[at].type))
+                self._factors.append(Factor(loads[at], self._resolve(loads[at].type)))
                 yield f"@{len(self._factors) - 1}"
                 at += loads[at].span[1] - loads[at].span[0]
                 continue
-            yield f"@{number}" if number is not None else tokens[at].text
+            yield f"@{number}" if number is not None else self._resolve(tokens[at].text)
             at += 1
 
     def _read_factor(self, text: str) -> Factor:
@@ -123,12 +126,12 @@ class ProductFinder:
         more precisely."""
         if {factor.load.axis for factor in factors} != {0, 1}:
             raise NotUnderstood(MatrixRefusal.ONE_AXIS)
-        kinds = {factor.type for factor in factors}
+        kinds, sum_type = {factor.type for factor in factors}, self._resolve(local.type)
         if function:
-            kinds.add("float" if function in ("fmaf", "__fmaf_rn") else "double" if local.type == "double" else "float")
+            kinds.add("double" if sum_type == "double" and function not in ("fmaf", "__fmaf_rn") else "float")
         if not kinds <= _WIDTHS.keys():
             raise NotUnderstood(MatrixRefusal.ROUNDED_OPERAND)
-        if max(kinds, key=_WIDTHS.__getitem__) != local.type:
+        if max(kinds, key=_WIDTHS.__getitem__) != sum_type:
             raise NotUnderstood(MatrixRefusal.ROUNDED_PRODUCT)
         return ProductSum(local, {factor.load.axis: factor.load for factor in factors})
 
