@@ -95,8 +95,8 @@ def _spell(body: Body, span: tuple[int, int]) -> str:
     place = body.local(tokens[span[0]]) if span[1] - span[0] == 1 else -1
     if place >= 0:
         at = next(i for i in range(body.kernel.first, body.kernel.last) if tokens[i].start == place)
-        whole = (body.kernel.first, body.kernel.last)
-        changed = any(body.local(tokens[i]) == place and i != at and body.assigns(i, whole[1]) for i in range(*whole))
+        first, last = body.kernel.first, body.kernel.last
+        changed = any(body.local(tokens[i]) == place and i != at and body.assigns(i, last) for i in range(first, last))
         if tokens[at + 1].text == "=" and tokens[at + 5].text in (";", ",") and not changed:
             return text_between(body.program.unit, tokens, at + 2, at + 5)
     return "".join(token.text for token in tokens[slice(*span)])

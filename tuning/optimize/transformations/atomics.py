@@ -127,6 +127,7 @@ def _find_member_word(program: ParsedProgram, structure: str) -> str:
 
 
 def name_word(program: ParsedProgram, kernel: KernelDefinition, plan: TransformationPlan) -> Mapping[str, str]:
+    """What stands for words in capitals in the statements that a kernel gets."""
     return {"WORD": find_word(program, kernel)}
 
 
