@@ -103,7 +103,8 @@ def test_a_profile_that_is_coarse_itself_times_once(tmp_path: Path) -> None:
 
 
 def test_results_of_autotuning_are_in_tritons_own_format_and_found_again(tmp_path: Path) -> None:
-    def tune(name: str, text: str = TUNED) -> TargetResult:
+    def tune(name: str) -> TargetResult:
+        text = TUNED.replace("1 << 25", "1 << 18")
         return profile_script(text, tmp_path / name, RunLimits(autotune_cache=tmp_path / "results"))
 
     first = tune("first")
@@ -119,11 +120,6 @@ def test_results_of_autotuning_are_in_tritons_own_format_and_found_again(tmp_pat
     again = tune("again")
     assert again.autotunings[0].chosen.meta["BLOCK"] == 64 != first.autotunings[0].chosen.meta["BLOCK"]
     assert set(by_block(again)) == {64}
-    other_size = tune("other", TUNED.replace("1 << 25", "1 << 20"))
-    assert set(by_block(other_size)) == {64, 1024, 2048}
-    assert len(list((tmp_path / "results").glob("*/*"))) == 2
-    file.write_text('{"key": [], "configs_timings": [[{"kwargs": {}}, "soon"]]}')
-    assert set(by_block(tune("damaged"))) == {64, 1024, 2048}
 
 
 def test_what_was_tuned_before_an_error_is_kept(tmp_path: Path) -> None:
