@@ -92,6 +92,13 @@ REFUSED = {
         "    mean = sum / n;",
         "    mean = sum / n;\n    float more = 0;\n    for (int i = 0; i < n; ++i) more += mean;\n    sums[0] = more;",
     ),
+    "a bound of the work-item's own": TEXT.replace("i < n; ++i) sum += row", "i < n - tid; ++i) sum += row"),
+    "a number of the work-item's own": TEXT.replace(SECTION, f"  float scale = x[tid];\n{SECTION}").replace(
+        "sum += row[i];", "sum += scale * row[i];"
+    ),
+    "a number that changes": TEXT.replace(SECTION, f"  float scale = 1;\n  scale += n;\n{SECTION}").replace(
+        "sum += row[i];", "sum += scale * row[i];"
+    ),
     "a loop that stores": TEXT.replace("sum += row[i];", "sums[i] = row[i];"),
     "a recurrence": TEXT.replace("sum += row[i];", "sum = 0.5f * sum + row[i];"),
     "another branch": TEXT.replace("  }\n  __syncthreads();\n  float own", "  } else mean = 0;\n  float own"),

@@ -149,6 +149,26 @@ class _Section:
         """What all work-items execute may read nothing that the first one has stored in the section."""
         if self.stored & {self.body.tokens[i].text for i in range(*_span(part))}:
             raise NotUnderstood("a value that the first work-item stored")
+        if not self._is_uniform(_span(part), set()):
+            raise NotUnderstood("a value of which each work-item has its own")
+
+    def _is_uniform(self, span: tuple[int, int], checked: set[int]) -> bool:
+        """Whether all work-items find the same values in a piece of code: it names neither their index nor variables
+        that do, or that change."""
+        tokens, kernel = self.body.tokens, self.body.kernel
+        for i in range(*span):
+            place = self.body.local(tokens[i])
+            if tokens[i].text == "threadIdx":
+                return False
+            if place < 0 or place in checked or self._belongs(place) or self._is_in_lds(place):
+                continue
+            checked.add(place)
+            at = next(j for j in range(kernel.first, kernel.last) if tokens[j].start == place)
+            end = next(j for j in range(at, kernel.last) if tokens[j].text in (",", ";"))
+            names = [j for j in range(kernel.first, kernel.last) if self.body.local(tokens[j]) == place and j != at]
+            if any(self.body.assigns(j, kernel.last) for j in names) or not self._is_uniform((at, end), checked):
+                return False
+        return True
 
     def _edit_store(self, part: Statement) -> Edit:
         """A statement that the first work-item executes alone: it may change memory and the LDS."""
