@@ -85,6 +85,7 @@ REFUSED = {
     "work-items that may have returned": TEXT.replace(SECTION, f"  if (n < tid) return;\n{SECTION}"),
     "groups of several sizes": TEXT.replace("  return hip", f"{LAUNCH}  return hip"),
     "a size that is computed": TEXT.replace("block(kLanes)", "block(groups * 64)"),
+    "a size that changes": TEXT.replace("  rows<<<", "  if (groups > 8) block.x = 64;\n  rows<<<"),
     "a part of a wavefront": TEXT.replace("kLanes = 128", "kLanes = 96"),
     "groups of two dimensions": TEXT.replace("block(kLanes)", "block(64, 2)"),
     "a variable of the work-item": TEXT.replace("    mean = sum", "    row = x;\n    mean = sum"),

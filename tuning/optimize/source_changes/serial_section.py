@@ -72,10 +72,12 @@ def _read_lanes(program: ParsedProgram, kernel: KernelDefinition) -> int:
 
 
 def _write_out(block: str, text: str) -> str:
-    """The one size in `dim3(N)`, or of a variable that is declared once as `dim3 block(N)`; other text as it is."""
+    """The one size in `dim3(N)`, or of a variable that is declared once as `dim3 block(N)` and stays; other text as it
+    is."""
     declared = re.findall(rf"\bdim3\s+{re.escape(block)}\s*[({{]([^(){{}}]*)[)}}]", text)
     written = re.fullmatch(r"dim3\s*[({]([^(){}]*)[)}]", block)
-    if len(declared) == 1:
+    changed = re.search(rf"\b{re.escape(block)}\s*(?:\.\s*[xyz]\s*)?=[^=]", text)
+    if len(declared) == 1 and not changed:
         return str(declared[0]).strip()
     return written[1].strip() if written else block
 
