@@ -32,6 +32,10 @@ def use_autotune_cache(stored: Path, artefacts: Artefacts, folder: Path) -> Iter
         yield artefacts
         return
     cache = folder / CACHE
+    try:
+        stored.mkdir(parents=True, exist_ok=True)  # before the script has run for nothing
+    except OSError as error:
+        raise write_error(stored, error) from error
     copy_autotune_results(stored, cache)
     places = dict(artefacts.interpreter.places) | {VARIABLE: "1"}
     try:
