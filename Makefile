@@ -5,7 +5,8 @@ NATIVE_SOURCES = $(shell git ls-files '*/native/*.cpp' '*/native/*.h')
 
 .PHONY: setup demo test test-full lint bench sanitize fuzz vsix wheels editor docs clean distclean
 SECONDS ?= 600
-JOBS ?= auto
+# One more than there are cores: tests wait for a quarter of their time, for programs to start and limits to end them.
+JOBS ?= $(shell expr $$(nproc) + 1)
 .DEFAULT_GOAL := setup
 
 setup:
@@ -14,7 +15,7 @@ setup:
 demo: setup
 	@$(BIN)/python -m tools.demo
 
-# JOBS: test processes, each of up to 1 GB.
+# JOBS: test processes, each of up to 2 GB.
 test: lint
 	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 -m "not full and not hardware"
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import needs
+import pytest
 from llvm_tools import library_of
 
 from hipsynth.simulator.isa.table import OpcodeRow, load_rows
@@ -106,6 +107,7 @@ def test_the_table_declares_every_implicit_register_that_llvm_has() -> None:
     assert [pair for pair in missing if pair[0] not in DIFFERS] == []
 
 
+@pytest.mark.full
 def test_llvm_has_every_implicit_register_that_the_table_declares() -> None:
     rows, names = known_rows()
 

@@ -68,6 +68,7 @@ def test_projects_and_single_files_are_measured_together(folder: Path, tmp_path:
 
 
 @pytest.mark.usefixtures("sandboxed", "with_make")
+@pytest.mark.full
 def test_a_project_that_does_not_build_is_a_failure(folder: Path, tmp_path: Path) -> None:
     (folder / "project/src/scale.cpp").write_text(KERNEL.replace("FACTOR", "NOWHERE"))
     done = profile(str(folder), "--out", str(tmp_path / "corpus"))
