@@ -15,7 +15,7 @@ setup:
 demo: setup
 	@$(BIN)/python -m tools.demo
 
-# JOBS: test processes, each of up to 2 GB.
+# JOBS: test processes, each of up to 2.5 GB.
 test: lint
 	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 -m "not full and not hardware"
 

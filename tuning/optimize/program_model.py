@@ -68,8 +68,8 @@ class KernelDefinition:
             return kind
         at = self.template_names.index(name)
         lists = [launch.template.strip("<> ").split(",") for launch in self.launches]
-        types = {words[at].strip() if at < len(words) else "" for words in lists} - {""}
-        return types.pop() if len(types) == 1 and all(at < len(words) for words in lists) else kind
+        types = {words[at].strip() if at < len(words) else "" for words in lists}
+        return (types.pop() if len(types) == 1 else "") or kind
 
 
 @dataclass(frozen=True)

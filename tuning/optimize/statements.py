@@ -29,6 +29,11 @@ class Statement:
     head: tuple[int, int] = (0, 0)
     parts: tuple[Statement, ...] = ()
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """Its first token, and the one behind its last."""
+        return self.start, self.end
+
     def inner(self) -> Iterator[Statement]:
         """This statement and all inside it."""
         yield self

@@ -53,6 +53,7 @@ MIXED = DOUBLES.replace("&(*m).squares", "y").replace("int n) {", "int n, float*
 @pytest.mark.parametrize(("text", "word"), [
     (TEXT, "unsigned"), (DOUBLES, "unsigned long long"), (ARRAY, "unsigned long long"),
     (MIXED, ""),
+    (ARRAY.replace("&m[1]", "&m[static_cast<int>(x[i]) * 0 + 1]"), "unsigned long long"),
 ])  # fmt: skip
 def test_the_words_that_are_added_to(text: str, word: str) -> None:
     view = view_of(text)

@@ -100,6 +100,9 @@ REFUSED = {
     "a number that changes": TEXT.replace(SECTION, f"  float scale = 1;\n  scale += n;\n{SECTION}").replace(
         "sum += row[i];", "sum += scale * row[i];"
     ),
+    "a call that may store": TEXT.replace(
+        "__global__ void rows", "__device__ float take(int* p) { return *p += 1; }\n__global__ void rows"
+    ).replace("sum += row[i];", "sum += take(where);"),
     "a loop that stores": TEXT.replace("sum += row[i];", "sums[i] = row[i];"),
     "a recurrence": TEXT.replace("sum += row[i];", "sum = 0.5f * sum + row[i];"),
     "another branch": TEXT.replace("  }\n  __syncthreads();\n  float own", "  } else mean = 0;\n  float own"),

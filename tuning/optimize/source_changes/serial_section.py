@@ -23,7 +23,7 @@ from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, 
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformations.split_loops.first_places import FIRST_OF_LANES
 from hipsynth.tuning.optimize.transformations.split_loops.loop_source import LANE, LANES, WAVE, SharedLoop, edit_loop
-from hipsynth.tuning.optimize.transformations.split_loops.shared_loops import read_joined_loop
+from hipsynth.tuning.optimize.transformations.split_loops.shared_loops import check_effects, read_joined_loop
 
 MOST_LANES = 1024
 _INDEX = "threadIdx.x"
@@ -87,11 +87,11 @@ def _is_serial(body: Body, statement: Statement) -> bool:
     if statement.kind != "if" or len(statement.parts) != 1 or statement.parts[0].kind != "block":
         return False
     sides = split_at(body.tokens, *statement.head, "==")
-    texts = [_spell(body, side) for side in sides]
+    texts = [_resolve_index(body, side) for side in sides]
     return len(sides) == 2 and "0" in texts and _INDEX in texts
 
 
-def _spell(body: Body, span: tuple[int, int]) -> str:
+def _resolve_index(body: Body, span: tuple[int, int]) -> str:
     """The words of an expression; of a local constant that is the index of the work-item, that index."""
     tokens = body.tokens
     place = body.local(tokens[span[0]]) if span[1] - span[0] == 1 else -1
@@ -149,9 +149,10 @@ class _Section:
 
     def _check_reads(self, part: Statement) -> None:
         """What all work-items execute may read nothing that the first one has stored in the section."""
-        if self.stored & {self.body.tokens[i].text for i in range(*_span(part))}:
+        if self.stored & {self.body.tokens[i].text for i in range(*part.span)}:
             raise NotUnderstood("a value that the first work-item stored")
-        if not self._is_uniform(_span(part), set()):
+        check_effects(self.body, part)
+        if not self._is_uniform(part.span, set()):
             raise NotUnderstood("a value of which each work-item has its own")
 
     def _is_uniform(self, span: tuple[int, int], checked: set[int]) -> bool:
@@ -175,14 +176,14 @@ class _Section:
     def _edit_store(self, part: Statement) -> Edit:
         """A statement that the first work-item executes alone: it may change memory and the LDS."""
         tokens, start = self.body.tokens, self.body.tokens[part.start].start
-        for i in range(*_span(part)):
+        for i in range(*part.span):
             if tokens[i].identifier and self.body.assigns(i, part.end):
                 place = self.body.local(tokens[i])
                 if place >= 0 and (self._belongs(place) or not self._is_in_lds(place)):
                     raise NotUnderstood("a variable of the work-item that is assigned")
                 self.stored.add(tokens[i].text)
-        if any("tomic" in tokens[i].text for i in range(*_span(part))):
-            self.stored |= {tokens[i].text for i in range(*_span(part)) if tokens[i].identifier}
+        if any("tomic" in tokens[i].text for i in range(*part.span)):
+            self.stored |= {tokens[i].text for i in range(*part.span) if tokens[i].identifier}
         return Edit(start, start, f"if ({LANE} == 0) ")
 
     def _is_in_lds(self, place: int) -> bool:
@@ -192,7 +193,3 @@ class _Section:
         while tokens[at - 1].text not in (";", "{", "}"):
             at -= 1
         return "__shared__" in {tokens[i].text for i in (at, at + 1, at + 2)}
-
-
-def _span(part: Statement) -> tuple[int, int]:
-    return part.start, part.end

@@ -107,7 +107,8 @@ def find_word(program: ParsedProgram, kernel: KernelDefinition) -> str:
         if tokens[i].text in ATOMIC_ADDS:
             address, *_ = split_at(tokens, i + 2, find_closing(tokens, i + 1), ",")
             names = [token.text for token in tokens[slice(*address)]]
-            targets = {bases[name] for name in names if name in bases} or written  # through a local pointer
+            first = next((bases[name] for name in names if name in bases), "")  # others are of subscripts
+            targets = {first} if first else written  # through a local pointer
             if {"->", "."} & set(names):
                 words |= {_find_member_word(program, target) for target in targets}
             else:

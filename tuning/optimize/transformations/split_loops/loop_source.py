@@ -115,12 +115,12 @@ def _edit_joined(body: Body, loop: SharedLoop, lanes: int) -> Iterator[Edit]:
     name = _name_of(body, loop.variable)
     times = "" if loop.step == "1" else f" * ({loop.step})"
     head = tokens[statement.head[0]].start, tokens[statement.head[1]].start
-    declared, init = _declaration(body, loop), text_between(unit, tokens, *loop.init)
+    declared, init = _read_declaration(body, loop), text_between(unit, tokens, *loop.init)
     condition = text_between(unit, tokens, *loop.condition)
     first = f"{init} + " if init != "0" else ""
     yield Edit(start, start, "{\n  " + before)
     lane = f"static_cast<decltype({name})>({LANE}){times}"
-    yield Edit(*head, f"{declared}{first}{lane}; {condition}; {name} += {_stride(loop, lanes)}")
+    yield Edit(*head, f"{declared}{first}{lane}; {condition}; {name} += {_write_stride(loop, lanes)}")
     yield Edit(end, end, f"{after}\n  }}")
 
 
@@ -135,12 +135,14 @@ def _edit_running(body: Body, loop: SharedLoop, lanes: int) -> Iterator[Edit]:
     names = {running.place: _name_of(body, running.place) for running in loop.running}
     parts = {f"{each}_{part}" for each in names.values() for part in ("here", "left", "before")}
     _check_fresh(body, {first, inside} | parts)
-    declared = _declaration(body, loop)
+    declared = _read_declaration(body, loop)
     init, condition = text_between(unit, tokens, *loop.init), text_between(unit, tokens, *loop.condition)
     kind = declared[: declared.rindex(name)]
     times = "" if loop.step == "1" else f" * ({loop.step})"
     head = tokens[statement.head[0]].start, tokens[statement.head[1]].start
-    yield Edit(*head, f"{kind}{first} = {init}; {first}{condition[len(name) :]}; {first} += {_stride(loop, lanes)}")
+    yield Edit(
+        *head, f"{kind}{first} = {init}; {first}{condition[len(name) :]}; {first} += {_write_stride(loop, lanes)}"
+    )
     opened, closed = tokens[statement.head[1] + 1], tokens[statement.end - 1]
     yield Edit(
         opened.end, opened.end,
@@ -161,7 +163,7 @@ def _edit_sum(body: Body, running: RunningSum, lanes: int, begin: int, inside: s
     at, end = running.statement.start, running.statement.end
     value = text_between(unit, tokens, at + 2, end - 1)
     part = f"{inside} ? static_cast<decltype({name})>({value}) : 0"
-    text = f"const auto {name}_here = {name} + sum_up_to_lane<{lanes}>({part}, {LANE});"
+    text = f"const decltype({name}) {name}_here = {name} + sum_up_to_lane<{lanes}>({part}, {LANE});"
     if running.reads_before:
         earlier = f"const auto {name}_left = __shfl_up({name}_here, 1, {lanes});"
         before = f"const auto {name}_before = {LANE} == 0 ? {name} : {name}_left;"
@@ -179,14 +181,14 @@ def _start_before_pragma(body: Body, loop: Statement) -> int:
     return pragma.start() if pragma else start
 
 
-def _declaration(body: Body, loop: SharedLoop) -> str:
+def _read_declaration(body: Body, loop: SharedLoop) -> str:
     """`int i = ` of a loop's head."""
     tokens = body.tokens
     begin = tokens[loop.statement.head[0]].start
     return body.program.unit.text[begin : tokens[loop.init[0]].start].decode(errors="surrogateescape")
 
 
-def _stride(loop: SharedLoop, lanes: int) -> str:
+def _write_stride(loop: SharedLoop, lanes: int) -> str:
     return str(lanes) if loop.step == "1" else f"{lanes} * ({loop.step})"
 
 

@@ -41,6 +41,13 @@ def split_edits(body: Body, lanes: int) -> list[Edit]:
     return _Split(body, lanes).edits()
 
 
+def check_effects(body: Body, statement: Statement) -> None:
+    """Raises NotUnderstood if a statement follows pointers or calls what may have an effect."""
+    split = _Split(body, 0)
+    split.tokens = body.tokens
+    split._check_words(statement.span)
+
+
 def read_joined_loop(body: Body, statement: Statement) -> SharedLoop | None:
     """A loop that lanes can share, and that does nothing but sum up or look for extremes; None for others. Raises
     NotUnderstood for pointers from elsewhere."""
@@ -63,7 +70,7 @@ class _Split:
         kernel = self.body.kernel
         self.tokens = self.body.tokens
         self.body.check_plain()
-        self._check_words()
+        self._check_words((kernel.first, kernel.last))
         self.aliases = self._find_aliases()
         self.tree = parse_statements(self.tokens, kernel.first, kernel.last)
         self._walk_statements(self.tree)
@@ -80,9 +87,8 @@ class _Split:
 
     # --- what the kernel does ----------------------------------------------------------------------------------------
 
-    def _check_words(self) -> None:
-        kernel = self.body.kernel
-        for i in range(kernel.first, kernel.last):
+    def _check_words(self, span: tuple[int, int]) -> None:
+        for i in range(*span):
             text, before = self.tokens[i].text, self.tokens[i - 1]
             value = before.text[:1].isalnum() or before.text[:1] == "_" or before.text in (")", "]")
             if text == "->" or (text in ("*", "&") and not value and before.text != "*"):
