@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import pyarrow as pa
@@ -51,31 +51,23 @@ class MeasurementKey:
 
     def measurement_id(self) -> str:
         """16 hex digits of a hash over all of it."""
-        return hashlib.sha256(json.dumps(astuple(self)).encode()).hexdigest()[:16]
+        identity = tuple(getattr(self, name) for name in _IDENTITY)
+        return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
 
 
 _IDENTITY = tuple(part.name for part in fields(MeasurementKey))
 
 
-@dataclass(frozen=True)
-class CorpusItem:
+@dataclass(frozen=True, kw_only=True)
+class CorpusItem(MeasurementKey):
     """Result of one run of a program on one target, with tool versions. `kernels` is empty for a failed item.
 
     `arguments`: its command line, quoted as for a shell; "" without arguments.
     """
 
-    program_id: str
-    arguments: str
     lineage: str
     origin: str
     family: str
-    arch: str
-    flags: str
-    device: str
-    backend: str
-    backend_version: str
-    compiler: str
-    headers: str
     status: str  # "ok" | "failed"
     language: str = HIP
     reason: Reason = Reason.NONE
@@ -87,7 +79,7 @@ class CorpusItem:
 
     @property
     def id(self) -> str:
-        return MeasurementKey(**{name: getattr(self, name) for name in _IDENTITY}).measurement_id()
+        return self.measurement_id()
 
     def record(self) -> Row:
         """The JSON object stored in the journal."""

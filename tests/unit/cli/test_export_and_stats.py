@@ -121,8 +121,15 @@ def label(backend: str, version: str, flags: str, arguments: str = "") -> Corpus
     row = {"name": one.name, "dispatches": 1, "grid": one.grid, "block": one.block, "counters": one.counters}
     row |= {"metrics": one.metrics, "duration_ns": one.duration_ns}
     facts = {"compiler": "", "headers": "", "status": "ok", "kernels": [row]}
-    cell = (where.arch, flags, where.device, backend, version)
-    return CorpusItem(PROGRAMS[0].id, arguments, "one", "synthetic", "stream", *cell, **facts)
+    facts |= {
+        "arch": where.arch,
+        "flags": flags,
+        "device": where.device,
+        "backend": backend,
+        "backend_version": version,
+    }
+    facts |= {"program_id": PROGRAMS[0].id, "arguments": arguments}
+    return CorpusItem(lineage="one", origin="synthetic", family="stream", **facts)
 
 
 def test_an_empty_export_is_an_error_and_writes_nothing(corpus: Path, tmp_path: Path) -> None:
