@@ -6,19 +6,22 @@ from hipsynth.tuning.optimize.program_model import ParsedProgram
 
 
 def find_constants(program: ParsedProgram) -> dict[str, int]:
-    """The numbers that the file's constants and macros are, by name, as far as they are written as one number."""
-    constants = {}
+    """The numbers that the file's constants and macros are, by name, as far as they are written as one number, and
+    the same one wherever the name is declared."""
+    constants: dict[str, int] = {}
+    ambiguous = set()
     tokens = program.tokens
     for i in range(2, len(tokens) - 2):
         declared = {token.text for token in tokens[max(0, i - 5) : i]} & {"constexpr", "const"}
         number = read_number(tokens[i + 2].text) if tokens[i + 1].text == "=" else None
-        if declared and number is not None and tokens[i + 3].text == ";":
-            constants[tokens[i].text] = number
+        is_constant = declared and tokens[i + 3].text == ";"
+        if is_constant and number is not None and constants.setdefault(tokens[i].text, number) != number:
+            ambiguous.add(tokens[i].text)
     for name, words in program.macros.items():
         number = read_number(next(iter(words))) if len(words) == 1 else None
         if number is not None:
             constants[name] = number
-    return constants
+    return {name: number for name, number in constants.items() if name not in ambiguous}
 
 
 def read_number(text: str) -> int | None:

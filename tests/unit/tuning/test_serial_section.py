@@ -85,6 +85,9 @@ REFUSED = {
     "work-items that may have returned": TEXT.replace(SECTION, f"  if (n < tid) return;\n{SECTION}"),
     "groups of several sizes": TEXT.replace("  return hip", f"{LAUNCH}  return hip"),
     "a size that is computed": TEXT.replace("block(kLanes)", "block(groups * 64)"),
+    "a name of two numbers": TEXT.replace(
+        "int main() {", "int half() { const int size = 64; return size; }\nint main() {\n  const int size = 128;"
+    ).replace("block(kLanes)", "block(size)"),
     "a size that changes": TEXT.replace("  rows<<<", "  if (groups > 8) block.x = 64;\n  rows<<<"),
     "a part of a wavefront": TEXT.replace("kLanes = 128", "kLanes = 96"),
     "groups of two dimensions": TEXT.replace("block(kLanes)", "block(64, 2)"),
