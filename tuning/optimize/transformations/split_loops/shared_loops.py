@@ -195,9 +195,7 @@ class _Split:
         if head is None:
             return None
         variable, init, condition, step = head
-        span = (statement.head[1] + 1, statement.end)
-        begin, end = self.tokens[span[0]].start, self.tokens[statement.end - 1].start
-        inside = {place for place in self.body.changed(span) if begin <= place <= end}
+        span, inside = self._find_changed(statement)
         firsts = tuple(find_first_places(self.body, statement, variable))
         stores = [
             _Store(self._simple_at(statement, i), i, self._read_subscript(i), None)
@@ -223,8 +221,14 @@ class _Split:
         )
         if any(not self._is_place_of_iteration(store, loop, inside) for store in stores):
             return None
-        self.stores += [_Store(s.statement, s.at, s.subscript, loop) for s in stores]
+        self._add_stores(stores, loop)
         return loop
+
+    def _find_changed(self, statement: Statement) -> tuple[tuple[int, int], set[int]]:
+        """(The tokens of a loop's body, the variables declared in the body that change there)."""
+        span = (statement.head[1] + 1, statement.end)
+        begin, end = self.tokens[span[0]].start, self.tokens[statement.end - 1].start
+        return span, {place for place in self.body.changed(span) if begin <= place <= end}
 
     def _scan_loop(self, statement: Statement) -> SharedLoop | None:
         """The loop, if it stores what it has summed so far: its only changes are such sums and stores to places of its
@@ -234,9 +238,7 @@ class _Split:
         if head is None or not plain:
             return None
         variable, init, condition, step = head
-        span = (statement.head[1] + 1, statement.end)
-        begin, end = self.tokens[span[0]].start, self.tokens[statement.end - 1].start
-        inside = {place for place in self.body.changed(span) if begin <= place <= end}
+        span, inside = self._find_changed(statement)
         stores: list[_Store] = []
         sums: list[RunningSum | None] = []
         for i, operator in self._list_writes(span):
@@ -261,8 +263,12 @@ class _Split:
             or any(not self._is_place_of_iteration(store, loop, inside) for store in stores)
         ):
             return None
-        self.stores += [_Store(s.statement, s.at, s.subscript, loop) for s in stores]
+        self._add_stores(stores, loop)
         return loop
+
+    def _add_stores(self, stores: list[_Store], loop: SharedLoop) -> None:
+        """Adds the stores of a loop that is shared."""
+        self.stores += [_Store(store.statement, store.at, store.subscript, loop) for store in stores]
 
     def _read_running(
         self, statement: Statement, place: int, operator: str, span: tuple[int, int]
