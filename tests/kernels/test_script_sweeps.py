@@ -124,7 +124,9 @@ def test_results_of_autotuning_are_in_tritons_own_format_and_found_again(tmp_pat
 
 def test_what_was_tuned_before_the_script_dies_is_kept(tmp_path: Path) -> None:
     script = tmp_path / "killed.py"
-    script.write_text(TUNED.replace("1 << 25", "1 << 18") + "\nimport os, signal; os.kill(os.getpid(), signal.SIGKILL)\n")
+    script.write_text(
+        TUNED.replace("1 << 25", "1 << 18") + "\nimport os, signal; os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
     result = SimBackend().profile(
         project_program(Project((SourceFile(script, "python"),), script.parent, ())),
         Target("gfx942", "-O3", "mi300x"), tmp_path / "scratch", RunLimits(autotune_cache=tmp_path / "results"),
