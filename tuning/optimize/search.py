@@ -74,8 +74,9 @@ class Search:
             raise HipsynthError("the program does not run", cause=cause, reason=first.reason)
         self._reserve_for_last(first)
         origin = SearchState({}, self.program.text, first)
-        kept_sums = self._keep_sums(origin)
-        beam_states = [*kept_sums[:-1], *self._fuse_launches(kept_sums[-1])]
+        beam_states = self._keep_sums(origin)
+        beam_states = [*beam_states[:-1], *self._divide_fast(beam_states[-1])]
+        beam_states = [*beam_states[:-1], *self._fuse_launches(beam_states[-1])]
         origin = beam_states[-1]  # of all plans
         beam = [origin]
         texts = {state.text for state in beam_states}
@@ -160,6 +161,15 @@ class Search:
         run, check, took_s = self._try_candidate(option)
         self._charge_work(run, took_s)
         state = self._judge_candidate(option, run, check)
+        if state is None:
+            return [origin]
+        self.program = read_program(state.text, self.evaluator.target.arch)
+        return [origin, SearchState({}, state.text, state.found, state.step)]
+
+    def _divide_fast(self, origin: SearchState) -> list[SearchState]:
+        """The original, then the program that divides by multiplication, if it is better: later moves copy it."""
+        name = "fast_division"
+        state = None if self._is_over() else self._try_changes(name, SOURCE_CHANGES[name], origin, set())
         if state is None:
             return [origin]
         self.program = read_program(state.text, self.evaluator.target.arch)

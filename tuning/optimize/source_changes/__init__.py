@@ -11,7 +11,14 @@ from collections.abc import Iterator, Mapping
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.program_model import ParsedProgram
-from hipsynth.tuning.optimize.source_changes import one_pass, reciprocal_root, retile, serial_section, split_k
+from hipsynth.tuning.optimize.source_changes import (
+    fast_division,
+    one_pass,
+    reciprocal_root,
+    retile,
+    serial_section,
+    split_k,
+)
 from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
 
 # By the name of its file, in the order in which a search tries them.
@@ -21,6 +28,7 @@ SOURCE_CHANGES: Mapping[str, SourceChanger] = {
     "one_pass": one_pass.CHANGER,
     "split_k": split_k.CHANGER,
     "reciprocal_root": reciprocal_root.CHANGER,
+    "fast_division": fast_division.CHANGER,
 }
 
 

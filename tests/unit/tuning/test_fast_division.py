@@ -1,0 +1,189 @@
+"""Divisions by numbers that a launch shares: which become multiplications, that quotients are exact, and what stays."""
+
+from __future__ import annotations
+
+import needs
+import pytest
+
+from hipsynth.core.reasons import Reason
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, KernelTime
+from hipsynth.tuning.optimize.program_model import read_program
+from hipsynth.tuning.optimize.source_changes.fast_division import list_changes
+from hipsynth.tuning.trial import Conditions, run_trial, target_of
+
+TEXT = r"""
+#include <hip/hip_runtime.h>
+#include <cstdlib>
+#include <vector>
+constexpr int kPlanes = 3;
+
+__global__ void place(const float* in, float* out, int width, int height, const int stride) {
+  const int columns = (width - 1) / stride + 1, rows = height / 2;
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= columns * rows * kPlanes) return;
+  const int x = i % columns, y = i / columns % rows, plane = i / (rows * columns);
+  out[i] = in[(plane * height + y * 2) * width + x * stride];
+}
+
+int main(int argc, char** argv) {
+  const int side = argc > 1 ? atoi(argv[1]) : 96;
+  int high = side + 2;
+  std::vector<float> x(kPlanes * side * high, 1.5f);
+  float *in, *out;
+  if (hipMalloc(&in, x.size() * 4) || hipMalloc(&out, x.size() * 4)) return 1;
+  (void)hipMemcpy(in, x.data(), x.size() * 4, hipMemcpyHostToDevice);
+  place<<<(x.size() + 255) / 256, 256>>>(in, out, side, high, 2);
+  return hipDeviceSynchronize();
+}
+"""
+
+
+def change(text: str, arch: str = "gfx942", name: str = "place") -> list[str]:
+    run = KernelTime(name, 1000.0, 1, "valu", "", (1, 1, 1), (256, 1, 1), True)
+    timed = CandidateMeasurement("ok", Reason.NONE, "", 0, (run,), 1.0)
+    return [each.text for each in list_changes(read_program(text, arch), timed, target_of(arch))]
+
+
+def test_the_host_passes_the_divisors() -> None:
+    (changed,) = change(TEXT)
+    assert "columns = by_stride.quotient(width - 1) + 1, rows = height / 2;" in changed, "a constant is divided by fast"
+    assert "x = by_columns.remainder(i)" in changed
+    assert "y = by_rows.remainder(by_columns.quotient(i)), plane = by_rows_columns.quotient(i);" in changed
+    assert "const int stride, Divisor by_stride" in changed
+    assert "(in, out, side, high, 2, Divisor(2), Divisor((side - 1) / 2 + 1)" in changed
+    assert "UnsignedDivisor" not in changed
+
+
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
+@pytest.mark.parametrize("argument", ["96", "131"])
+def test_the_program_does_the_same_in_fewer_instructions(argument: str, arch: str) -> None:
+    needs.simulator()
+    needs.compiler()
+    (changed,) = change(TEXT, arch)
+    conditions = Conditions((argument,), exact=True, record_bytes=1 << 22)
+    before, after = (run_trial(text, target_of(arch), conditions) for text in (TEXT, changed))
+    assert before.ok and after.ok and before.outputs == after.outputs
+    assert 2 * after.kernels[0].counters["SQ_INSTS_VALU"] < before.kernels[0].counters["SQ_INSTS_VALU"]
+
+
+EXACT = r"""
+#include <hip/hip_runtime.h>
+#include <climits>
+#include <cstdint>
+#include <vector>
+using Number = TYPE;
+__global__ void divide(const TYPE* numbers, TYPE* quotients, TYPE* rests, TYPE divisor) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  quotients[i] = numbers[i] / divisor;
+  rests[i] = numbers[i] % divisor;
+}
+int main() {
+  const Number divisors[] = {DIVISORS};
+  std::vector<Number> numbers = {0, 1, 2, 3, INT_MAX, static_cast<Number>(INT_MIN), static_cast<Number>(UINT_MAX)};
+  for (Number divisor : divisors)
+    for (unsigned k : {1u, 2u, 12345u, 65535u})
+      for (int near : {-1, 0, 1}) numbers.push_back(static_cast<Number>(static_cast<unsigned>(divisor) * k + near));
+  while (numbers.size() < 1024) numbers.push_back(static_cast<Number>(numbers.size() * 2654435761u));
+  numbers.resize(1024);
+  const size_t bytes = sizeof(Number) * numbers.size();
+  std::vector<Number> q(numbers.size()), r(numbers.size());
+  Number *in, *quotients, *rests;
+  if (hipMalloc(&in, bytes) || hipMalloc(&quotients, bytes) || hipMalloc(&rests, bytes)) return 1;
+  (void)hipMemcpy(in, numbers.data(), bytes, hipMemcpyHostToDevice);
+  for (Number divisor : divisors) {
+    divide<<<4, 256>>>(in, quotients, rests, divisor);
+    (void)hipMemcpy(q.data(), quotients, bytes, hipMemcpyDeviceToHost);
+    (void)hipMemcpy(r.data(), rests, bytes, hipMemcpyDeviceToHost);
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      const int64_t wide = numbers[i], by = divisor;
+      if (q[i] != static_cast<Number>(wide / by) || r[i] != static_cast<Number>(wide % by)) return 2;
+    }
+  }
+  return 0;
+}
+"""
+DIVISORS = {
+    "int": "1, 2, 3, 7, 10, 641, 1000, 65535, 65536, 65537, 1 << 30, INT_MAX - 1, INT_MAX, -1, -2, -7, -65536, INT_MIN",
+    "unsigned": "1, 2, 3, 7, 10, 641, 65535, 65536, 1u << 30, INT_MAX, 1u << 31, (1u << 31) + 1, UINT_MAX",
+}
+
+
+@pytest.mark.parametrize("kind", DIVISORS)
+def test_quotients_are_exact_for_all_numbers(kind: str) -> None:
+    needs.simulator()
+    needs.compiler()
+    (changed,) = change(EXACT.replace("TYPE", kind).replace("DIVISORS", DIVISORS[kind]), name="divide")
+    name = {"int": "Divisor", "unsigned": "UnsignedDivisor"}[kind]
+    assert f"{name} by_divisor) {{" in changed and "quotients[i] = by_divisor.quotient(numbers[i]);" in changed
+    assert run_trial(changed, target_of("gfx942"), Conditions(exact=True)).exit_code == 0
+
+
+def expression(text: str, before: str = "") -> str:
+    """The program with another place to read from."""
+    return TEXT.replace("(plane * height + y * 2) * width + x * stride", text).replace(
+        "  out[i] =", f"{before}  out[i] ="
+    )
+
+
+WRITTEN = {
+    "(unsigned)i / width": "by_width.quotient((unsigned)i)",
+    "i - i / width": "i - by_width.quotient(i)",
+    "(i + 1) % (width * 2)": "by_width.remainder(i + 1)",
+    "2 * i / width * height": "by_width.quotient(2 * i) * height",
+    "min(i / width, 5 % height)": "min(by_width.quotient(i), by_height.remainder(5))",
+    "static_cast<unsigned>(i / width) % height": "by_height.remainder(static_cast<unsigned>(by_width.quotient(i)))",
+    "(i + x / width) / (i % height + 1)": "(i + by_width.quotient(x)) / (by_height.remainder(i) + 1)",
+}
+
+
+@pytest.mark.parametrize("place", WRITTEN)
+def test_expressions_keep_their_form(place: str) -> None:
+    (changed,) = change(expression(place))
+    assert f"in[{WRITTEN[place]}];" in changed
+
+
+STAYS = {
+    "a number of the work-item": expression("i / (x + 1)"),
+    "a constant of the file": expression("i / kPlanes"),
+    "floating-point numbers": expression("int(in[i] / width)"),
+    "numbers of 64 bits": expression("static_cast<long long>(i) / width"),
+    "a cast to 64 bits": expression("(long long)i / width"),
+    "a negative number without a sign": expression("-(unsigned)i / width"),
+    "what a template returns": expression("twice<long long>(i) / width").replace(
+        "__global__", "template <typename T> __device__ T twice(T x) { return 2 * x; }\n__global__"
+    ),
+    "a divisor of 64 bits": expression("i / wide", "  const size_t wide = width;\n"),
+    "a parameter that changes": expression("i / width", "  width += 1;\n"),
+    "a variable that changes": expression("i / near", "  int near = width;\n  ++near;\n"),
+    "a variable whose address is taken": expression("i / near", "  int near = width;\n  atomicAdd(&near, 1);\n"),
+    "what a function returns": expression("i / abs(width)"),
+    "an assignment": expression("i", "  i /= width;\n"),
+}
+
+
+@pytest.mark.parametrize("what", STAYS)
+def test_other_divisions_stay(what: str) -> None:
+    (changed,) = change(STAYS[what])
+    ours, theirs = (next(line for line in text.splitlines() if "out[i] =" in line) for text in (changed, STAYS[what]))
+    assert ours == theirs
+
+
+UNCHANGED = {
+    "an argument with an effect": TEXT.replace("side, high, 2", "side, high++, 2"),
+    "an argument that calls a function": TEXT.replace("side, high, 2", "side, std::max(high, 1), 2"),
+    "a declaration ahead": TEXT.replace(
+        "__global__", "__global__ void place(const float*, float*, int, int, const int);\n__global__", 1
+    ),
+    "a launch elsewhere": TEXT.replace("  place<<<(x.size() + 255) / 256, 256>>>(in, out, side, high, 2);\n", ""),
+    "a name of the program's own": TEXT.replace("constexpr int kPlanes", "struct Divisor {};\nconstexpr int kPlanes"),
+}
+
+
+@pytest.mark.parametrize("what", UNCHANGED)
+def test_programs_of_other_forms_are_left_alone(what: str) -> None:
+    assert change(UNCHANGED[what]) == []
+
+
+def test_arguments_have_the_type_of_the_parameter_where_it_matters() -> None:
+    (changed,) = change(TEXT.replace("const int side =", "const long side ="))
+    assert "Divisor((static_cast<int>(side) - 1) / 2 + 1)" in changed

@@ -1,0 +1,291 @@
+"""Fast division: `i / width` and `i % width` by a number that a whole launch shares become a multiplication.
+
+GPUs divide no integers: a quotient takes some 35 instructions. The host works out the two factors of each such number
+once a launch and passes them as a parameter (T. Granlund and P. L. Montgomery, Division by invariant integers using
+multiplication, PLDI 1994, figures 4.1 and 5.1); quotients are exact for all numbers. A divisor may be a parameter of
+the kernel, or a variable or expression of such.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from hipsynth.profiling.backends.protocol import Target
+from hipsynth.source.edits import Edit, apply_edits, join_insertions
+from hipsynth.source.tokens import find_closing
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
+from hipsynth.tuning.optimize.function_text import COLUMNS, choose_free_name
+from hipsynth.tuning.optimize.helper_text import select_helpers
+from hipsynth.tuning.optimize.kernel_body import Body
+from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
+from hipsynth.tuning.optimize.source_changes.integer_types import IntegerTypes
+from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
+from hipsynth.tuning.optimize.statements import NotUnderstood
+
+NOTABLE = 0.1  # share of the program's time from which a kernel is worth it
+WHY = "a division of integers takes some 35 instructions, a multiplication by its inverse a handful"
+_DIVISORS = """\
+// Divides exactly by a number that a launch shares (Granlund and Montgomery, Division by invariant integers, 1994).
+struct Divisor {
+  int value, factor = 0, shift = 0;
+  explicit Divisor(int divisor) : value(divisor) {
+    const long long size = divisor < 0 ? -static_cast<long long>(divisor) : divisor;
+    while (2ll << shift < size) ++shift;
+    if (size) factor = static_cast<int>((1ull << (32 + shift)) / size + 1 - (1ull << 32));
+  }
+  __device__ int quotient(int number) const {
+    const int rounded = ((__mulhi(number, factor) + number) >> shift) - (number >> 31);
+    return (rounded ^ (value >> 31)) - (value >> 31);
+  }
+  __device__ int remainder(int number) const { return number - quotient(number) * value; }
+};
+// Divides unsigned numbers exactly by one that a launch shares (Division by invariant integers, figure 4.1).
+struct UnsignedDivisor {
+  unsigned value, factor = 0, bits = 0;
+  explicit UnsignedDivisor(unsigned divisor) : value(divisor) {
+    while (1ull << bits < divisor) ++bits;
+    if (divisor) factor = static_cast<unsigned>(((1ull << 32) * ((1ull << bits) - divisor)) / divisor + 1);
+  }
+  __device__ unsigned quotient(unsigned number) const {
+    const unsigned high = __umulhi(number, factor);
+    return bits ? (high + ((number - high) >> 1)) >> (bits - 1) : number;
+  }
+  __device__ unsigned remainder(unsigned number) const { return number - quotient(number) * value; }
+};
+"""
+_METHODS = {"/": "quotient", "%": "remainder"}
+_STRUCTS = {"int": "Divisor", "unsigned": "UnsignedDivisor"}
+_CHAINED = frozenset({"*", *_METHODS})
+_SIGNS = "( [ { } , ; = + < > ? : return && || == != <= >= += -= *= /= %= & | ^ << >>"
+_BEFORE = frozenset(_SIGNS.split())  # an operand that nothing binds more strongly
+_UNIFORM = frozenset("+-*/%()")
+_SIMPLE = re.compile(r"[\w.]+")
+# An argument that may be written twice.
+_REPEATABLE = re.compile(r"(?!.*(?:\+\+|--))(?:[\w\s.+*/%-]|\.size\(\)|\(\w[\w ]*\)\s*(?=\w))*")
+
+
+def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Target) -> Iterator[SourceChange]:
+    """The program with the divisions of its slow kernels written so, if they have any."""
+    edits: list[Edit] = []
+    kernels = []
+    for kernel in program.kernels:
+        run = timed.of(kernel.name)
+        if run is None or run.duration_ns < NOTABLE * timed.duration_ns:
+            continue
+        try:
+            kernel_edits = _KernelDivisions(program, kernel).edits()
+        except NotUnderstood:
+            continue
+        edits += kernel_edits
+        kernels += [kernel] if kernel_edits else []
+    if kernels:
+        used = " ".join(edit.text for edit in edits)
+        helpers = select_helpers(_DIVISORS, used, program.text)
+        first = min(kernel.start for kernel in kernels)
+        edits.append(Edit(first, first, helpers + "\n"))
+        text = apply_edits(program.unit.text, join_insertions(edits)).decode(errors="surrogateescape")
+        yield SourceChange(" + ".join(kernel.name for kernel in kernels), text, WHY)
+
+
+CHANGER = SourceChanger("SQ_INSTS_VALU", list_changes)
+
+
+@dataclass(frozen=True)
+class _LaunchNumber:
+    """A number that a launch shares: its expression on the host, where the kernel's parameters stand in braces."""
+
+    type: str
+    expression: str
+
+
+@dataclass
+class _KernelDivisions:
+    program: ParsedProgram
+    kernel: KernelDefinition
+    divisors: dict[_LaunchNumber, str] = field(default_factory=dict)  # what the kernel calls each
+
+    def __post_init__(self) -> None:
+        self.body = Body(self.program, self.kernel)
+        self.types = IntegerTypes(self.body)
+        self.tokens = self.program.tokens
+
+    def edits(self) -> list[Edit]:
+        """The edits of the kernel and its launches; none without such a division. Raises NotUnderstood."""
+        kernel, tokens = self.kernel, self.tokens
+        names = [i for i, token in enumerate(tokens) if token.text == kernel.name and tokens[i + 1].text == "("]
+        defined = [i for i in names if kernel.start <= tokens[i].start < tokens[kernel.first].start]
+        if not kernel.launches or len(defined) != 1 or "Divisor" in self.program.text:
+            return []
+        self.body.check_plain()
+        edits = list(self._edit_divisions())
+        if not edits:
+            return []
+        if any(i not in defined and self._is_declared(i) for i in names):
+            raise NotUnderstood("a declaration ahead of the definition")
+        close = tokens[find_closing(tokens, defined[0] + 1)].start
+        parameters = [f"{_STRUCTS[number.type]} {name}" for number, name in self.divisors.items()]
+        launches = (self._edit_launch(launch) for launch in kernel.launches)
+        return [*edits, self._append(close, tokens[defined[0] + 1].end, parameters), *launches]
+
+    def _is_declared(self, at: int) -> bool:
+        """Whether a name with brackets is no launch by a macro."""
+        close = find_closing(self.tokens, at + 1)
+        return self.tokens[close + 1].text == ";" and self.tokens[at - 1].text == "void"
+
+    def _edit_launch(self, launch: LaunchStatement) -> Edit:
+        names = [parameter.name for parameter in self.kernel.parameters]
+        arguments = dict(zip(names, launch.arguments, strict=True))
+        passed = []
+        for number in self.divisors:
+            values = {name: arguments[name] for name in names if f"{{{name}}}" in number.expression}
+            if not all(map(_REPEATABLE.fullmatch, values.values())):
+                raise NotUnderstood("an argument that cannot be written twice")
+            if "/" in number.expression or "%" in number.expression:
+                values = {name: self._convert(name, value, launch) for name, value in values.items()}
+            else:
+                values = {name: value if _SIMPLE.fullmatch(value) else f"({value})" for name, value in values.items()}
+            passed.append(f"{_STRUCTS[number.type]}({_strip_brackets(number.expression.format(**values))})")
+        close = next(i for i in range(len(self.tokens)) if self.tokens[i].end >= launch.end) - 1
+        depth, first = 0, close
+        while first == close or depth:
+            depth += (self.tokens[first].text == ")") - (self.tokens[first].text == "(")
+            first -= 1
+        return self._append(self.tokens[close].start, self.tokens[first + 1].end, passed)
+
+    def _convert(self, name: str, value: str, launch: LaunchStatement) -> str:
+        """What a launch passes for a parameter, of the parameter's type."""
+        kind = self.types.find_parameter(name)
+        same = value.isdigit() or self.types.find_host_type(value, (launch.start, launch.end)) == kind
+        return value if same else f"static_cast<{kind}>({value})"
+
+    def _append(self, at: int, first: int, items: list[str]) -> Edit:
+        """Items at the end of a list, in lines that begin below the list's first one."""
+        text = self.program.unit.text
+        column, indent = at - (text.rfind(b"\n", 0, at) + 1), first - (text.rfind(b"\n", 0, first) + 1)
+        written = ""
+        for item in items:
+            is_long = column + len(item) + 2 > COLUMNS
+            written += f",\n{' ' * indent}{item}" if is_long else f", {item}"
+            column = indent + len(item) if is_long else column + len(item) + 2
+        return Edit(at, at, written)
+
+    # --- expressions -------------------------------------------------------------------------------------------------
+
+    def _edit_divisions(self) -> Iterator[Edit]:
+        """An edit for each product, quotient or chain of such that contains a division by a number of the launch."""
+        i = self.kernel.first
+        while i < self.kernel.last:
+            operands = self._read_chain(i)
+            text = self._write_chain(operands) if len(operands) > 1 else None
+            if text is None:
+                i += 1
+                continue
+            end = operands[-1][1]
+            yield Edit(self.tokens[i].start, self.tokens[end - 1].end, text)
+            i = end
+
+    def _read_chain(self, at: int) -> list[tuple[int, int]]:
+        """The operands of the chain of * / % that begins at a token; fewer than two where there is none."""
+        if not self._begins_operand(at):
+            return []
+        operands = []
+        end = self.types.find_operand_end(at)
+        while end > at:
+            operands.append((at, end))
+            if self.tokens[end].text not in _CHAINED:
+                break
+            at = end + 1
+            end = self.types.find_operand_end(at)
+        return operands
+
+    def _begins_operand(self, at: int) -> bool:
+        """Whether nothing that binds as strongly as a product stands before a token: no cast, sign or member."""
+        tokens, before = self.tokens, self.tokens[at - 1].text
+        if before == "-":
+            return tokens[at - 2].identifier or tokens[at - 2].text in ")]" or tokens[at - 2].text.isdigit()
+        return before in _BEFORE and not (before == ">" and tokens[at].text == "(")
+
+    def _write_chain(self, operands: list[tuple[int, int]]) -> str | None:
+        """The chain with its divisions replaced; None if it has none."""
+        (start, end), *others = operands
+        text, is_changed = self._write_operand((start, end))
+        kind = self.types.find((start, end))
+        for operand in others:
+            sign = self.tokens[operand[0] - 1]
+            number = self._find_number(operand) if sign.text in _METHODS else None
+            kind = self.types.join(kind, self.types.find(operand))
+            if number is not None and kind in _STRUCTS:
+                name = self._name_divisor(_LaunchNumber(kind, number.expression), operand)
+                text, is_changed = f"{name}.{_METHODS[sign.text]}({_strip_brackets(text)})", True
+                continue
+            more, is_more = self._write_operand(operand)
+            text, is_changed = f"{text} {sign.text} {more}", is_changed or is_more
+        return text if is_changed else None
+
+    def _write_operand(self, operand: tuple[int, int]) -> tuple[str, bool]:
+        """An operand with the divisions in its brackets replaced, and whether there are any."""
+        start, end = operand
+        begin, edits, i = self.tokens[start].start, [], start + 1
+        while i < end:
+            operands = self._read_chain(i)
+            text = self._write_chain(operands) if len(operands) > 1 else None
+            last = operands[-1][1] if text is not None else i + 1
+            if text is not None:
+                edits.append(Edit(self.tokens[i].start - begin, self.tokens[last - 1].end - begin, text))
+            i = last
+        source = self.program.unit.text[begin : self.tokens[end - 1].end]
+        return apply_edits(source, edits).decode(errors="surrogateescape"), bool(edits)
+
+    # --- divisors ----------------------------------------------------------------------------------------------------
+
+    def _name_divisor(self, number: _LaunchNumber, operand: tuple[int, int]) -> str:
+        if number not in self.divisors:
+            words = dict.fromkeys(token.text for token in self.tokens[slice(*operand)] if token.identifier)
+            used = " ".join([self.program.text, *self.divisors.values()])
+            self.divisors[number] = choose_free_name("_".join(["by", *words]), used)
+        return self.divisors[number]
+
+    def _find_number(self, span: tuple[int, int]) -> _LaunchNumber | None:
+        """The number of the launch that an expression is; None for one that may differ between work-items, and for
+        constants, by which compilers divide fast."""
+        kind, text = self.types.find(span), self._write_for_host(span)
+        return _LaunchNumber(kind, text) if kind in _STRUCTS and text is not None and "{" in text else None
+
+    def _write_for_host(self, span: tuple[int, int]) -> str | None:
+        """An expression with {name} for each parameter; None if it has anything but parameters and constants."""
+        words = []
+        for i in range(*span):
+            token = self.tokens[i]
+            if token.identifier:
+                value = self._write_name(i)
+                if value is None:
+                    return None
+                words.append(value)
+            elif token.text in _UNIFORM or re.fullmatch(r"\d+[uU]?", token.text):
+                words.append(token.text)
+            else:
+                return None
+        return re.sub(r"(?<=\() | (?=\))", "", " ".join(words))
+
+    def _write_name(self, at: int) -> str | None:
+        token = self.tokens[at]
+        place = self.body.local(token)
+        if place < 0:
+            if self.types.find_parameter(token.text):
+                return None if self.types.is_changed(token.text, place) else f"{{{token.text}}}"
+            return token.text if self.types.is_constant(token.text) else None
+        value = self.types.find_initial_value(place)
+        text = self._write_for_host(value) if value is not None else None
+        return text if text is None or re.fullmatch(r"[\w{}]+", text) else f"({text})"
+
+
+def _strip_brackets(text: str) -> str:
+    """The text without the brackets around all of it."""
+    depth = 0
+    for at, sign in enumerate(text):
+        depth += (sign == "(") - (sign == ")")
+        if depth == 0:
+            return text[1:-1] if sign == ")" and at == len(text) - 1 and text[0] == "(" else text
+    return text
