@@ -70,20 +70,30 @@ EXACT = r"""
 #include <hip/hip_runtime.h>
 #include <climits>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 using Number = TYPE;
 __global__ void divide(const TYPE* numbers, TYPE* quotients, TYPE* rests, TYPE divisor) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   quotients[i] = numbers[i] / divisor;
-  rests[i] = numbers[i] % divisor;
+  TYPE rest = numbers[i];
+  rest %= divisor;
+  rests[i] = rest;
 }
 int main() {
   const Number divisors[] = {DIVISORS};
-  std::vector<Number> numbers = {0, 1, 2, 3, INT_MAX, static_cast<Number>(INT_MIN), static_cast<Number>(UINT_MAX)};
+  using Bits = std::make_unsigned_t<Number>;
+  std::vector<Number> numbers = {0, 1, 2, 3};
+  const uint64_t ends[] = {0x7fffffffull, 0xffffffffull, 0x7fffffffffffffffull, ~0ull};
+  for (uint64_t end : ends)
+    for (int more : {0, 1}) numbers.push_back(static_cast<Number>(static_cast<Bits>(end + more)));
   for (Number divisor : divisors)
     for (unsigned k : {1u, 2u, 12345u, 65535u})
-      for (int near : {-1, 0, 1}) numbers.push_back(static_cast<Number>(static_cast<unsigned>(divisor) * k + near));
-  while (numbers.size() < 1024) numbers.push_back(static_cast<Number>(numbers.size() * 2654435761u));
+      for (int near : {-1, 0, 1}) numbers.push_back(static_cast<Number>(static_cast<Bits>(divisor) * k + near));
+  while (numbers.size() < 1024) {
+    const uint64_t drawn = numbers.size() * 0x9e3779b97f4a7c15ull >> (64 - 8 * sizeof(Number));
+    numbers.push_back(static_cast<Number>(static_cast<Bits>(drawn)));
+  }
   numbers.resize(1024);
   const size_t bytes = sizeof(Number) * numbers.size();
   std::vector<Number> q(numbers.size()), r(numbers.size());
@@ -95,7 +105,7 @@ int main() {
     (void)hipMemcpy(q.data(), quotients, bytes, hipMemcpyDeviceToHost);
     (void)hipMemcpy(r.data(), rests, bytes, hipMemcpyDeviceToHost);
     for (size_t i = 0; i < numbers.size(); ++i) {
-      const int64_t wide = numbers[i], by = divisor;
+      const __int128 wide = numbers[i], by = divisor;
       if (q[i] != static_cast<Number>(wide / by) || r[i] != static_cast<Number>(wide % by)) return 2;
     }
   }
@@ -108,13 +118,22 @@ DIVISORS = {
 }
 
 
+DIVISORS["long"] = (
+    f"{DIVISORS['int']}, 1l << 32, (1l << 32) + 1, 1000000007l * 998244353l, LONG_MAX, -LONG_MAX, LONG_MIN"
+)
+DIVISORS["unsigned long"] = f"{DIVISORS['unsigned']}, 1ul << 32, 1000000007ul * 998244353ul, 1ul << 63, ULONG_MAX"
+NAMES = {
+    "int": "Divisor", "unsigned": "UnsignedDivisor", "long": "LongDivisor", "unsigned long": "UnsignedLongDivisor"
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("kind", DIVISORS)
 def test_quotients_are_exact_for_all_numbers(kind: str) -> None:
     needs.simulator()
     needs.compiler()
     (changed,) = change(EXACT.replace("TYPE", kind).replace("DIVISORS", DIVISORS[kind]), name="divide")
-    name = {"int": "Divisor", "unsigned": "UnsignedDivisor"}[kind]
-    assert f"{name} by_divisor) {{" in changed and "quotients[i] = by_divisor.quotient(numbers[i]);" in changed
+    assert f"{NAMES[kind]} by_divisor) {{" in changed and "  rest = by_divisor.remainder(rest);" in changed
+    assert "quotients[i] = by_divisor.quotient(numbers[i]);" in changed
     assert run_trial(changed, target_of("gfx942"), Conditions(exact=True)).exit_code == 0
 
 
@@ -132,6 +151,8 @@ WRITTEN = {
     "2 * i / width * height": "by_width.quotient(2 * i) * height",
     "min(i / width, 5 % height)": "min(by_width.quotient(i), by_height.remainder(5))",
     "static_cast<unsigned>(i / width) % height": "by_height.remainder(static_cast<unsigned>(by_width.quotient(i)))",
+    "(int64_t)i / width": "by_width.quotient((int64_t)i)",
+    "static_cast<size_t>(i) % (height * (size_t)width)": "by_height_width.remainder(static_cast<size_t>(i))",
     "(i + x / width) / (i % height + 1)": "(i + by_width.quotient(x)) / (by_height.remainder(i) + 1)",
 }
 
@@ -146,18 +167,19 @@ STAYS = {
     "a number of the work-item": expression("i / (x + 1)"),
     "a constant of the file": expression("i / kPlanes"),
     "floating-point numbers": expression("int(in[i] / width)"),
-    "numbers of 64 bits": expression("static_cast<long long>(i) / width"),
-    "a cast to 64 bits": expression("(long long)i / width"),
+    "a cast to a type of the program's": expression("(Place)i / width").replace(
+        "constexpr", "using Place = char;\nconstexpr"
+    ),
     "a negative number without a sign": expression("-(unsigned)i / width"),
     "what a template returns": expression("twice<long long>(i) / width").replace(
         "__global__", "template <typename T> __device__ T twice(T x) { return 2 * x; }\n__global__"
     ),
-    "a divisor of 64 bits": expression("i / wide", "  const size_t wide = width;\n"),
+    "a divisor with a fraction": expression("static_cast<int>(i / wide)", "  const auto wide = width + 0.5;\n"),
     "a parameter that changes": expression("i / width", "  width += 1;\n"),
     "a variable that changes": expression("i / near", "  int near = width;\n  ++near;\n"),
     "a variable whose address is taken": expression("i / near", "  int near = width;\n  atomicAdd(&near, 1);\n"),
     "what a function returns": expression("i / abs(width)"),
-    "an assignment": expression("i", "  i /= width;\n"),
+    "an assignment that is an expression": expression("i /= width"),
 }
 
 
@@ -187,3 +209,10 @@ def test_programs_of_other_forms_are_left_alone(what: str) -> None:
 def test_arguments_have_the_type_of_the_parameter_where_it_matters() -> None:
     (changed,) = change(TEXT.replace("const int side =", "const long side ="))
     assert "Divisor((static_cast<int>(side) - 1) / 2 + 1)" in changed
+
+
+def test_numbers_of_64_bits_have_divisors_of_64_bits() -> None:
+    text = expression("rest", "  long long rest = i;\n  rest /= height * (int64_t)width;\n")
+    (changed,) = change(text)
+    assert "rest = by_height_width.quotient(rest);" in changed and "LongDivisor by_height_width) {" in changed
+    assert "LongDivisor(high * (int64_t)side));" in changed and "return number / value;" in changed

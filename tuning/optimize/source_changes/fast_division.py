@@ -2,7 +2,8 @@
 
 GPUs divide no integers: a quotient takes some 35 instructions. The host works out the two factors of each such number
 once a launch and passes them as a parameter (T. Granlund and P. L. Montgomery, Division by invariant integers using
-multiplication, PLDI 1994, figures 4.1 and 5.1); quotients are exact for all numbers. A divisor may be a parameter of
+multiplication, PLDI 1994, figures 4.1 and 5.1); quotients are exact for all numbers. Of 64 bits, those below 2^32 are
+multiplied: what compilers write for them is fast for such, too, but not as fast. A divisor may be a parameter of
 the kernel, or a variable or expression of such.
 """
 
@@ -20,20 +21,20 @@ from hipsynth.tuning.optimize.function_text import COLUMNS, choose_free_name
 from hipsynth.tuning.optimize.helper_text import select_helpers
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
-from hipsynth.tuning.optimize.source_changes.integer_types import IntegerTypes
+from hipsynth.tuning.optimize.source_changes.integer_types import TYPE_WORDS, IntegerTypes
 from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
 from hipsynth.tuning.optimize.statements import NotUnderstood
 
 NOTABLE = 0.1  # share of the program's time from which a kernel is worth it
 WHY = "a division of integers takes some 35 instructions, a multiplication by its inverse a handful"
-_DIVISORS = """\
+_SIGNED = """\
 // Divides exactly by a number that a launch shares (Granlund and Montgomery, Division by invariant integers, 1994).
 struct Divisor {
   int value, factor = 0, shift = 0;
   explicit Divisor(int divisor) : value(divisor) {
-    const long long size = divisor < 0 ? -static_cast<long long>(divisor) : divisor;
-    while (2ll << shift < size) ++shift;
-    if (size) factor = static_cast<int>((1ull << (32 + shift)) / size + 1 - (1ull << 32));
+    const unsigned long size = divisor < 0 ? -static_cast<long>(divisor) : divisor;
+    while (2ul << shift < size) ++shift;
+    if (size) factor = static_cast<int>((1ul << (32 + shift)) / size + 1);
   }
   __device__ int quotient(int number) const {
     const int rounded = ((__mulhi(number, factor) + number) >> shift) - (number >> 31);
@@ -41,12 +42,14 @@ struct Divisor {
   }
   __device__ int remainder(int number) const { return number - quotient(number) * value; }
 };
-// Divides unsigned numbers exactly by one that a launch shares (Division by invariant integers, figure 4.1).
+"""
+_UNSIGNED = """\
+// Divides exactly by a number that a launch shares (Granlund and Montgomery, Division by invariant integers, 1994).
 struct UnsignedDivisor {
   unsigned value, factor = 0, bits = 0;
   explicit UnsignedDivisor(unsigned divisor) : value(divisor) {
-    while (1ull << bits < divisor) ++bits;
-    if (divisor) factor = static_cast<unsigned>(((1ull << 32) * ((1ull << bits) - divisor)) / divisor + 1);
+    while (1ul << bits < divisor) ++bits;
+    if (divisor) factor = static_cast<unsigned>((((1ul << bits) - divisor) << 32) / divisor + 1);
   }
   __device__ unsigned quotient(unsigned number) const {
     const unsigned high = __umulhi(number, factor);
@@ -55,12 +58,40 @@ struct UnsignedDivisor {
   __device__ unsigned remainder(unsigned number) const { return number - quotient(number) * value; }
 };
 """
+_LONG = """\
+// Divides exactly by a number that a launch shares (Granlund and Montgomery, Division by invariant integers, 1994);
+// numbers below 2^32 are multiplied by its inverse.
+struct NAME {
+  TYPE value;
+  unsigned factor = 0, bits = 0;
+  explicit NAME(TYPE divisor) : value(divisor) {
+    if (divisor < 1 || divisor >> 32) return;
+    while (1ul << bits < divisor) ++bits;
+    factor = static_cast<unsigned>((((1ul << bits) - divisor) << 32) / divisor + 1);
+  }
+  __device__ TYPE quotient(TYPE number) const {
+    if (number >> 32 || !factor) return number / value;
+    const unsigned low = static_cast<unsigned>(number), high = __umulhi(low, factor);
+    return bits ? (high + ((low - high) >> 1)) >> (bits - 1) : low;
+  }
+  __device__ TYPE remainder(TYPE number) const { return number - quotient(number) * value; }
+};
+"""
+_STRUCTS = {
+    "int": "Divisor", "unsigned": "UnsignedDivisor", "long": "LongDivisor", "unsigned long": "UnsignedLongDivisor",
+}  # fmt: skip
+_DEFINITIONS = "".join([
+    _SIGNED, _UNSIGNED, *(_LONG.replace("NAME", _STRUCTS[kind]).replace("TYPE", kind) for kind in ("long", "unsigned long"))
+])  # fmt: skip
 _METHODS = {"/": "quotient", "%": "remainder"}
-_STRUCTS = {"int": "Divisor", "unsigned": "UnsignedDivisor"}
+_ASSIGNED = frozenset({"/=", "%="})
 _CHAINED = frozenset({"*", *_METHODS})
 _SIGNS = "( [ { } , ; = + < > ? : return && || == != <= >= += -= *= /= %= & | ^ << >>"
 _BEFORE = frozenset(_SIGNS.split())  # an operand that nothing binds more strongly
 _UNIFORM = frozenset("+-*/%()")
+_NO_SPACE = re.compile(r"(?<=[(<]) | (?=[)<>])|(?<=>) (?=\()")
+_CAST = re.compile(rf"(\((?:(?:{'|'.join(sorted(TYPE_WORDS))}) ?)+\)) ")
+_CASTS = frozenset({"static_cast", "<", ">"})
 _SIMPLE = re.compile(r"[\w.]+")
 # An argument that may be written twice.
 _REPEATABLE = re.compile(r"(?!.*(?:\+\+|--))(?:[\w\s.+*/%-]|\.size\(\)|\(\w[\w ]*\)\s*(?=\w))*")
@@ -82,7 +113,7 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
         kernels += [kernel] if kernel_edits else []
     if kernels:
         used = " ".join(edit.text for edit in edits)
-        helpers = select_helpers(_DIVISORS, used, program.text)
+        helpers = select_helpers(_DEFINITIONS, used, program.text)
         first = min(kernel.start for kernel in kernels)
         edits.append(Edit(first, first, helpers + "\n"))
         text = apply_edits(program.unit.text, join_insertions(edits)).decode(errors="surrogateescape")
@@ -177,6 +208,8 @@ class _KernelDivisions:
         """An edit for each product, quotient or chain of such that contains a division by a number of the launch."""
         i = self.kernel.first
         while i < self.kernel.last:
+            if self.tokens[i].text in _ASSIGNED and (edit := self._edit_assignment(i)):
+                yield edit
             operands = self._read_chain(i)
             text = self._write_chain(operands) if len(operands) > 1 else None
             if text is None:
@@ -185,6 +218,21 @@ class _KernelDivisions:
             end = operands[-1][1]
             yield Edit(self.tokens[i].start, self.tokens[end - 1].end, text)
             i = end
+
+    def _edit_assignment(self, at: int) -> Edit | None:
+        """`i /= width;` as `i = by_width.quotient(i);`; None for other assignments."""
+        tokens = self.tokens
+        end = next(i for i in range(at, self.kernel.last) if tokens[i].text in (";", "{"))
+        name, before = tokens[at - 1], tokens[at - 2].text
+        if self.body.local(name) < 0 or before not in (";", "{", "}", ")"):
+            return None
+        number = self._find_number((at + 1, end))
+        kind = self.types.join(self.types.find((at - 1, at)), number.type) if number is not None else ""
+        if number is None or not kind:
+            return None
+        divisor = self._name_divisor(_LaunchNumber(kind, number.expression), (at + 1, end))
+        text = f"= {divisor}.{_METHODS[tokens[at].text[0]]}({name.text})"
+        return Edit(tokens[at].start, tokens[end - 1].end, text)
 
     def _read_chain(self, at: int) -> list[tuple[int, int]]:
         """The operands of the chain of * / % that begins at a token; fewer than two where there is none."""
@@ -242,7 +290,8 @@ class _KernelDivisions:
 
     def _name_divisor(self, number: _LaunchNumber, operand: tuple[int, int]) -> str:
         if number not in self.divisors:
-            words = dict.fromkeys(token.text for token in self.tokens[slice(*operand)] if token.identifier)
+            named = (token.text for token in self.tokens[slice(*operand)] if token.identifier)
+            words = dict.fromkeys(word for word in named if word not in TYPE_WORDS)
             used = " ".join([self.program.text, *self.divisors.values()])
             self.divisors[number] = choose_free_name("_".join(["by", *words]), used)
         return self.divisors[number]
@@ -258,7 +307,9 @@ class _KernelDivisions:
         words = []
         for i in range(*span):
             token = self.tokens[i]
-            if token.identifier:
+            if token.text in TYPE_WORDS | _CASTS:
+                words.append(token.text)
+            elif token.identifier:
                 value = self._write_name(i)
                 if value is None:
                     return None
@@ -267,7 +318,7 @@ class _KernelDivisions:
                 words.append(token.text)
             else:
                 return None
-        return re.sub(r"(?<=\() | (?=\))", "", " ".join(words))
+        return _CAST.sub(r"\1", _NO_SPACE.sub("", " ".join(words)))
 
     def _write_name(self, at: int) -> str | None:
         token = self.tokens[at]

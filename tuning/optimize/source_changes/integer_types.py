@@ -1,4 +1,5 @@
-"""The types of a kernel's integer expressions, as C++ converts them: `int`, `unsigned`, or none that is known."""
+"""The types of a kernel's integer expressions, as C++ converts them: int, unsigned, long, unsigned long (of 64 bits, as
+`long long` is), or none that is known."""
 
 from __future__ import annotations
 
@@ -12,16 +13,19 @@ from hipsynth.tuning.optimize.program_constants import find_constants
 from hipsynth.tuning.optimize.program_model import COORDINATES
 
 Span = tuple[int, int]
+_RANKS = ("int", "unsigned", "long", "unsigned long")  # each is converted to the later one
 _TYPES = {
     **dict.fromkeys(("int", "short", "char", "unsigned char", "unsigned short", "bool"), "int"),
     **dict.fromkeys(("int32_t", "int16_t", "int8_t", "uint16_t", "uint8_t", "signed int"), "int"),
     **dict.fromkeys(("unsigned", "unsigned int", "uint32_t", "uint"), "unsigned"),
+    **dict.fromkeys(("long long", "long", "long int", "long long int", "int64_t", "ptrdiff_t"), "long"),
+    **dict.fromkeys(("unsigned long long", "unsigned long", "uint64_t", "size_t"), "unsigned long"),
 }
-_TYPE_WORDS = {word for name in _TYPES for word in name.split()}
+TYPE_WORDS = frozenset(word for name in _TYPES for word in name.split())
 _LEFT_OUT = frozenset({"const", "constexpr", "std", "::"})
 _OPERATORS = frozenset("+-*/%")
 _CHOICES = frozenset({"min", "max"})
-_NUMBER = re.compile(r"(?:\d+|0[xX][\da-fA-F]+)([uU]?)")
+_NUMBER = re.compile(r"(?:\d+|0[xX][\da-fA-F]+)([uU]?)((?:ll?|LL?)?)")
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class IntegerTypes:
 
     def join(self, left: str, right: str) -> str:
         """The type that both operands of a sum, product or quotient are converted to; "" if it is not known."""
-        return "" if not left or not right else "unsigned" if "unsigned" in (left, right) else "int"
+        return max(left, right, key=_RANKS.index) if left and right else ""
 
     def find(self, span: Span) -> str:
         """The type of an expression."""
@@ -79,7 +83,7 @@ class IntegerTypes:
 
     def _is_cast(self, start: int, close: int) -> bool:
         words = [token.text for token in self.body.tokens[start + 1 : close]]
-        return bool(words) and all(word in _TYPE_WORDS for word in words)
+        return bool(words) and all(word in TYPE_WORDS for word in words)
 
     def _find_operand(self, span: Span) -> str:
         tokens, (start, end) = self.body.tokens, span
@@ -90,7 +94,7 @@ class IntegerTypes:
         if text == "static_cast":
             return self._read_type((start + 2, next(i for i in range(start, end) if tokens[i].text == ">")))
         if number := _NUMBER.fullmatch(text):
-            return "unsigned" if number[1] else "int"
+            return ("unsigned " if number[1] else "") + "long" if number[2] else "unsigned" if number[1] else "int"
         if length == 3 and text in COORDINATES:
             return "unsigned"
         if text in _CHOICES and tokens[start + 1].text == "(" and find_closing(tokens, start + 1) == end - 1:
@@ -139,7 +143,7 @@ class IntegerTypes:
         """The type that the declaration of a name begins with; "" for pointers, references and arrays."""
         tokens = self.body.tokens
         first = start = self._find_statement(at)
-        while tokens[start].text in _TYPE_WORDS | _LEFT_OUT:
+        while tokens[start].text in TYPE_WORDS | _LEFT_OUT:
             start += 1
         if tokens[start].text == "auto":
             return "auto"
