@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from hipsynth.source.declarations import KERNEL_MARK
 from hipsynth.source.edits import Edit, apply_edits, join_insertions
+from hipsynth.source.layout import lay_out
 from hipsynth.tuning.optimize.function_text import choose_free_name, wrap_parameters
 from hipsynth.tuning.optimize.helper_text import select_helpers
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
@@ -192,7 +193,9 @@ class _Writer:
         return (
             f"// Work-items of `{kernel.name}` together, {shape}.\n"
             f"// Returns false, and does nothing, if a condition does not hold for all of them.\n"
-            f"{wrap_parameters(items, parameters)} {{\n" + "\n".join(lines) + f"\n  {text}\n  return true;\n}}\n"
+            f"{wrap_parameters(items, parameters)} {{\n"
+            + lay_out("\n".join([*lines, text, "return true;"]), 1)
+            + "\n}\n"
         )
 
     def _write_lanes(self) -> str:
@@ -230,7 +233,7 @@ class _Writer:
         again = [f"  {line}" for each in planned for line in each.fill_in(each.again, self.program, self.kernel, plan)]
         lines += [items, *again, items] if again else [items]
         lines += [f"  {line}" for each in planned for line in each.fill_in(each.last, self.program, self.kernel, plan)]
-        return "\n".join(lines) + "\n"
+        return lay_out("\n".join(lines), 1) + "\n"
 
     def _items_per_group(self, axis: int) -> int:
         """Work-items of a group along an axis, of which each lane executes one at a time."""
@@ -267,7 +270,7 @@ class _Writer:
             f"first_{AXES[axis]} + {count - 1} * step_{AXES[axis]} < {self._axis_width(axis)}"
             for axis, count in plan.copies.items()
         ]
-        return f"    if ({' && '.join(conditions)} && {jam}) {{\n    }} else {{\n{loop}    }}\n"
+        return f"    if (!({' && '.join(conditions)} && {jam})) {{\n{loop}    }}\n"
 
     def _axis_width(self, axis: int) -> str:
         """Work-items of the original launch along an axis."""
@@ -297,15 +300,14 @@ class _Writer:
         arguments = ", ".join([*launch.arguments, "lane_groups.x, lane_groups.y, lane_groups.z"])
         tuned = f"{self._name}{launch.template}<<<{shape}>>>({arguments});"
         if self._literal:
-            return f"{{\n    const dim3 lane_groups = {_as_dim3(launch.grid)};\n    {tuned}\n  }}"
+            return lay_out(f"{{\nconst dim3 lane_groups = {_as_dim3(launch.grid)};\n{tuned}\n}}", 1).lstrip()
         same = " && ".join(f"lane_group.{AXES[a]} == {block[a]}" for a in range(3))
         plain = (
             f"{self.kernel.name}{launch.template}<<<lane_groups, lane_group{rest}>>>({', '.join(launch.arguments)});"
         )
-        return (
-            f"{{\n    const dim3 lane_groups = {_as_dim3(launch.grid)}, lane_group = {_as_dim3(launch.block)};\n"
-            f"    if ({same})\n      {tuned}\n    else\n      {plain}\n  }}"
-        )
+        shapes = f"lane_groups = {_as_dim3(launch.grid)}, lane_group = {_as_dim3(launch.block)}"
+        lines = ["{", f"const dim3 {shapes};", f"if ({same}) {{", tuned, "} else {", plain, "}", "}"]
+        return lay_out("\n".join(lines), 1).lstrip()
 
 
 def _as_dim3(text: str) -> str:

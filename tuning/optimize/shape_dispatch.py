@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from hipsynth.source.arguments import MOST_ARGUMENTS, default_arguments
 from hipsynth.source.edits import Edit
+from hipsynth.source.layout import lay_out
 from hipsynth.tuning.optimize.documents import ShapeSpeedup
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 
@@ -92,10 +93,24 @@ def write_choice(guard: SizeGuard, after: str, before: str) -> str:
     """The statement that launches the changed kernel for the guard's sizes, and the original for others."""
     note = "// for other sizes, the first kernel is faster"
     is_block = after.startswith("{") and after.endswith("}")
-    inside = after[1:-1].rstrip() if is_block else f"\n    {after}"
-    return f"if ({guard.condition}) {{  {note}{inside}\n  }} else {{\n    {before}\n  }}"
+    inside = after[1:-1].strip() if is_block else after
+    lines = [f"if ({guard.condition}) {{  {note}", inside, "} else {", before, "}"]
+    return lay_out("\n".join(lines), 1).lstrip()
 
 
 def rename_kernel(text: str, name: str, renamed: str = "") -> str:
-    """The text with the changed kernel's own name, at its definition and launches; "": NAME_tuned."""
-    return re.sub(rf"\b{re.escape(name)}\b(?=\s*[(<,)])", renamed or f"{name}_tuned", text)
+    """The text with the changed kernel's own name, at its definition and launches; "": NAME_tuned. Parameters stand
+    below each other as before."""
+    new = renamed or f"{name}_tuned"
+    lines: list[str] = []
+    column = 0  # below which the lines of a list began, while one is open
+    for line in text.split("\n"):
+        if column and line[:column].isspace() and line[column:].lstrip() == line[column:]:
+            line = f"{' ' * (len(new) - len(name))}{line}"
+        else:
+            column = 0
+        opened = re.search(rf"\b{re.escape(name)}\(", line)
+        if opened and line.count("(", opened.start()) > line.count(")", opened.start()):
+            column = opened.end()
+        lines.append(re.sub(rf"\b{re.escape(name)}\b(?=\s*[(<,)])", new, line))
+    return "\n".join(lines)

@@ -80,9 +80,8 @@ struct NAME {
 _STRUCTS = {
     "int": "Divisor", "unsigned": "UnsignedDivisor", "long": "LongDivisor", "unsigned long": "UnsignedLongDivisor",
 }  # fmt: skip
-_DEFINITIONS = "".join([
-    _SIGNED, _UNSIGNED, *(_LONG.replace("NAME", _STRUCTS[kind]).replace("TYPE", kind) for kind in ("long", "unsigned long"))
-])  # fmt: skip
+_LONGS = (_LONG.replace("NAME", _STRUCTS[kind]).replace("TYPE", kind) for kind in ("long", "unsigned long"))
+_DEFINITIONS = "".join([_SIGNED, _UNSIGNED, *_LONGS])
 _METHODS = {"/": "quotient", "%": "remainder"}
 _ASSIGNED = frozenset({"/=", "%="})
 _CHAINED = frozenset({"*", *_METHODS})
