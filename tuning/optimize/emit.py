@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hipsynth.source.declarations import KERNEL_MARK
 from hipsynth.source.edits import Edit, apply_edits, join_insertions
-from hipsynth.source.layout import lay_out
+from hipsynth.source.layout import find_spaces, lay_out
 from hipsynth.tuning.optimize.function_text import choose_free_name, wrap_parameters
 from hipsynth.tuning.optimize.helper_text import select_helpers
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
@@ -30,6 +30,7 @@ _COORDINATE_NAMES = {
 }  # fmt: skip
 _GROUPS = tuple(f"unsigned lane_groups_{axis}" for axis in AXES)  # of the original launch
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_BEFORE_PRAGMA = re.compile(r"(?m)^[ \t]+\n(?=#pragma)")
 _NUMBERS = re.compile(r"[\d\s,()*]*|dim3\([\d\s,*]*\)")
 
 
@@ -136,7 +137,8 @@ class _Writer:
         item = f"{head}static __device__ __forceinline__ void {kernel.name}_item("
         parts = [
             f"// One work-item of `{kernel.name}`; the last parameters stand for the built-in coordinates.\n"
-            f"{wrap_parameters(item, [*self._write_parameters(), *more, *_COORDINATES])} {{{self._write_body()}}}\n"
+            f"{wrap_parameters(item, [*self._write_parameters(), *more, *_COORDINATES])} "
+            f"{{{self._write_item_body()}}}\n"
         ]
         if plan.jam:
             parts.append(self._write_jammed(head, more))
@@ -161,7 +163,15 @@ class _Writer:
         first, last = self.kernel.first, self.kernel.last
         start, end = tokens[first - 1].end, tokens[last].start
         edits = [Edit(e.start - start, e.end - start, e.text) for e in self._body_changes()]
-        return apply_edits(self.program.unit.text[start:end], edits).decode(errors="surrogateescape")
+        text = apply_edits(self.program.unit.text[start:end], edits).decode(errors="surrogateescape")
+        return _BEFORE_PRAGMA.sub("", text)
+
+    @property
+    def _spaces(self) -> int:
+        """The columns by which the program's author indents."""
+        tokens, kernel = self.program.tokens, self.kernel
+        body = self.program.unit.text[tokens[kernel.first - 1].end : tokens[kernel.last].start]
+        return find_spaces(body.decode(errors="surrogateescape"))
 
     def _body_changes(self) -> list[Edit]:
         planned = list_planned(self.plan)
@@ -172,6 +182,11 @@ class _Writer:
                 for edit in transformation.edit_body(self.program, self.kernel, self.plan)
             ]
         )
+
+    def _write_item_body(self) -> str:
+        """The body of one work-item, laid out anew if it is not the original one."""
+        body = self._write_body()
+        return lay_out(body, 1, self._spaces) if self._body_changes() else body
 
     def _write_jammed(self, head: str, more: list[str]) -> str:
         plan, kernel = self.plan, self.kernel
@@ -184,8 +199,9 @@ class _Writer:
             x, size = AXES[axis], self.block[axis]
             for k in range(count):
                 item = f"item_{x}{k}"
-                lines.append(f"  const unsigned {item} = first_{x} + {k} * step_{x};")
-                lines.append(f"  const unsigned thread_{x}{k} = {item} % {size}, block_{x}{k} = {item} / {size};")
+                lines.append(f"const unsigned {item} = {_step_from(f'first_{x}', k, f'step_{x}')};")
+                inside, group = (f"{item} % {size}", f"{item} / {size}") if size > 1 else ("0", item)
+                lines.append(f"const unsigned thread_{x}{k} = {inside}, block_{x}{k} = {group};")
         places = [f"const unsigned {name}_{AXES[axis]}" for axis in copies for name in ("first", "step")]
         parameters = [*self._write_parameters(), *more, *_COORDINATES, *places]
         items = f"{head}static __device__ __forceinline__ bool {kernel.name}_items("
@@ -194,7 +210,7 @@ class _Writer:
             f"// Work-items of `{kernel.name}` together, {shape}.\n"
             f"// Returns false, and does nothing, if a condition does not hold for all of them.\n"
             f"{wrap_parameters(items, parameters)} {{\n"
-            + lay_out("\n".join([*lines, text, "return true;"]), 1)
+            + lay_out("\n".join([*lines, text, "return true;"]), 1, self._spaces)
             + "\n}\n"
         )
 
@@ -224,7 +240,7 @@ class _Writer:
                 spread = f"{group} * {width * plan.coarsen}" + (f" + {lane}" if width > 1 else "")
                 lines.append(f"  const unsigned first_{x} = {spread}, step_{x} = {width};")
         guards = [
-            f"lane_{AXES[a]} < lane_groups.{AXES[a]} * {block[a]}"
+            f"lane_{AXES[a]} < {self._axis_width(a)}"
             for a in range(3)
             if a not in plan.copies and block[a] % self._items_per_group(a)
         ]
@@ -233,7 +249,7 @@ class _Writer:
         again = [f"  {line}" for each in planned for line in each.fill_in(each.again, self.program, self.kernel, plan)]
         lines += [items, *again, items] if again else [items]
         lines += [f"  {line}" for each in planned for line in each.fill_in(each.last, self.program, self.kernel, plan)]
-        return lay_out("\n".join(lines), 1) + "\n"
+        return lay_out("\n".join(lines), 1, self._spaces) + "\n"
 
     def _items_per_group(self, axis: int) -> int:
         """Work-items of a group along an axis, of which each lane executes one at a time."""
@@ -267,14 +283,14 @@ class _Writer:
         places = [f"{place}_{AXES[axis]}" for axis in plan.copies for place in ("first", "step")]
         jam = f"{name}_items{template}({', '.join([*values, coordinates('first'), *places])})"
         conditions = [
-            f"first_{AXES[axis]} + {count - 1} * step_{AXES[axis]} < {self._axis_width(axis)}"
+            f"{_step_from(f'first_{AXES[axis]}', count - 1, f'step_{AXES[axis]}')} < {self._axis_width(axis)}"
             for axis, count in plan.copies.items()
         ]
         return f"    if (!({' && '.join(conditions)} && {jam})) {{\n{loop}    }}\n"
 
     def _axis_width(self, axis: int) -> str:
         """Work-items of the original launch along an axis."""
-        return f"lane_groups.{AXES[axis]} * {self.block[axis]}"
+        return f"lane_groups.{AXES[axis]}" + (f" * {self.block[axis]}" if self.block[axis] > 1 else "")
 
     def _hardware_axes(self) -> tuple[int, int, int]:
         """The hardware's axis of each axis of the program: x of the hardware is along the lanes."""
@@ -300,14 +316,21 @@ class _Writer:
         arguments = ", ".join([*launch.arguments, "lane_groups.x, lane_groups.y, lane_groups.z"])
         tuned = f"{self._name}{launch.template}<<<{shape}>>>({arguments});"
         if self._literal:
-            return lay_out(f"{{\nconst dim3 lane_groups = {_as_dim3(launch.grid)};\n{tuned}\n}}", 1).lstrip()
+            return lay_out(
+                f"{{\nconst dim3 lane_groups = {_as_dim3(launch.grid)};\n{tuned}\n}}", 1, self._spaces
+            ).lstrip()
         same = " && ".join(f"lane_group.{AXES[a]} == {block[a]}" for a in range(3))
         plain = (
             f"{self.kernel.name}{launch.template}<<<lane_groups, lane_group{rest}>>>({', '.join(launch.arguments)});"
         )
         shapes = f"lane_groups = {_as_dim3(launch.grid)}, lane_group = {_as_dim3(launch.block)}"
         lines = ["{", f"const dim3 {shapes};", f"if ({same}) {{", tuned, "} else {", plain, "}", "}"]
-        return lay_out("\n".join(lines), 1).lstrip()
+        return lay_out("\n".join(lines), 1, self._spaces).lstrip()
+
+
+def _step_from(first: str, count: int, step: str) -> str:
+    """`first + count * step`, as one would write it."""
+    return first if count == 0 else f"{first} + {step}" if count == 1 else f"{first} + {count} * {step}"
 
 
 def _as_dim3(text: str) -> str:

@@ -138,10 +138,10 @@ class _Jam:
 
     def _emit_statement(self, statement: Statement) -> str:
         if statement.kind == "block":
-            return "{\n" + "\n".join(self._emit_statement(part) for part in statement.parts) + "\n}"
+            return f"{{\n{self._emit_inside(statement)}\n}}"
         if statement.kind in ("if", "for", "while") and not self._varying_axes(statement.head):
             head = self._source_text((statement.start, statement.head[1] + 1), {})
-            inside = [self._emit_statement(part) for part in statement.parts]
+            inside = [self._emit_inside(part) for part in statement.parts]
             other = f" else {{\n{inside[1]}\n}}" if inside[1:] else ""
             return f"{self._keep_pragma(statement)}{head} {{\n{inside[0]}\n}}{other}"
         span = (statement.start, statement.end)
@@ -156,6 +156,11 @@ class _Jam:
         kind = self._source_slice(self.tokens[statement.start].start, self.tokens[parts[0][0]].start)
         places = ((part, place) for part in parts for place in self._list_places(self._varying_axes(part)))
         return "\n".join(f"{kind}{self._source_text(part, place)};" for part, place in places)
+
+    def _emit_inside(self, statement: Statement) -> str:
+        """A statement between braces that stand there anyway."""
+        parts = statement.parts if statement.kind == "block" else (statement,)
+        return "\n".join(self._emit_statement(part) for part in parts)
 
     def _split_declarators(self, statement: Statement) -> list[tuple[int, int]]:
         """The declarators of `int x = ..., y = ...;`, which may differ along other axes each; [] for other code."""
