@@ -115,6 +115,7 @@ LEFT_ALONE = {
     + "c[row * n + col] = sum;",
     "nothing after it": START + LOOP,
     "a product": START + LOOP.replace("+=", "*=") + "c[row * n + col] = sum;",
+    "a least element": START + LOOP.replace("sum +=", "if (sum > a[i]) sum =") + "c[row * n + col] = sum;",
     "a store in the loop": START + LOOP.replace("sum +=", "sum += c[i] =") + "c[row * n + col] = sum;",
     "a store before": START + "c[0] = 1; " + LOOP + "c[row * n + col] = sum;",
     "a sum that is read": START + LOOP.replace("+= a", "+= sum > 9 ? 1 : a") + "c[row * n + col] = sum;",
@@ -131,6 +132,10 @@ LEFT_ALONE = {
 @pytest.mark.parametrize("what", LEFT_ALONE)
 def test_other_kernels_are_left_alone(what: str) -> None:
     assert split(write(LEFT_ALONE[what])) == []
+
+
+def test_a_file_may_end_with_its_kernel() -> None:
+    assert split(write(BODIES["through the LDS"]).partition("int main")[0].rstrip()) == []
 
 
 def test_a_launch_on_a_stream_is_left_alone() -> None:

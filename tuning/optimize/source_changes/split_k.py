@@ -88,7 +88,7 @@ class _SummingLoop:
 def _find_sums(body: Body) -> _SummingLoop:
     """The loop of a kernel that adds up what the statements after it use. Raises NotUnderstood."""
     kernel, tokens = body.kernel, body.tokens
-    words = [tokens[i].text + tokens[i + 1].text + tokens[i + 2].text for i in range(kernel.first, kernel.last)]
+    words = [tokens[i].text + tokens[i + 1].text + tokens[i + 2].text for i in range(kernel.first, kernel.last - 1)]
     if {"blockIdx.z", "gridDim.z"} & set(words) or kernel.template:
         raise NotUnderstood("a kernel with groups along z, or a template")
     siblings = parse_statements(tokens, kernel.first, kernel.last)
@@ -152,9 +152,10 @@ def _check_added(body: Body, loop: Statement, place: int) -> None:
         end = at + 1
         while tokens[end].text == "[":
             end = find_closing(tokens, end) + 1
-        statement = next(s for s in loop.inner() if s.kind != "block" and s.start <= at < s.end and not s.parts)
+        single = (part for part in loop.inner() if part.kind != "block" and not part.parts)
+        statement = next((part for part in single if part.start <= at < part.end), None)  # None: in a condition
         name = [t.text for t in tokens[at:end]]
-        if statement.kind != "simple" or statement.start != at:
+        if statement is None or statement.kind != "simple" or statement.start != at:
             raise NotUnderstood(f"{tokens[at].text} is used in the loop")
         if tokens[end].text == "+=":
             continue
