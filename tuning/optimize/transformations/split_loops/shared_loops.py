@@ -171,7 +171,8 @@ class _Split:
         if not stored and not atomic:
             return
         if atomic:
-            stored.append(next(i for i in range(*span) if self._root_pointer(i, self.aliases)))
+            targets = (i for i in range(*span) if self._root_pointer(i, self.aliases))
+            stored.append(next(targets, statement.start))  # one that is no parameter has no root
         if (
             statement.kind != "simple"
             or len(list(self._list_writes(span))) > 1
