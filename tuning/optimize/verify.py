@@ -38,6 +38,9 @@ MOST_SIZES = 3
 MANY_CHIPLETS = "gfx942", "mi300x"  # which gives its work-groups to eight of them by turns
 MOST_CANDIDATES = 4  # whose runs are kept
 TIME_S = 20.0  # processor time of one exact run
+AS_LONG = (
+    5.0  # times as long as the original took: what a run gets when the clock has run out, so that no answer is lost
+)
 FIRST_SIZE, OTHER_SIZE = 1 / 3, 1 / 20  # of a budget: processor time that trying the original at a size may take
 RUNS, RUNS_PER_SIZE = 40, 2  # of the original and of a candidate in a full verification, AT_ONCE of them together
 MOST_EXACT_S = 5.0  # price up to which outputs are also compared at the timed size
@@ -97,6 +100,7 @@ class Verifier:
     most_exact_s: float = MOST_EXACT_S
     _orders: dict[Conditions, frozenset[tuple[str, int]]] = field(default_factory=dict)
     _took: tuple[float, float] = (math.inf, 0.0)  # on the clock: the fastest and the slowest run
+    _original_s: float = 0.0  # processor time of the original's slowest run
     _trials: TrialCache = field(init=False)
 
     def __post_init__(self) -> None:
@@ -141,7 +145,10 @@ class Verifier:
 
     def _run_trial(self, text: str, conditions: Conditions) -> Trial:
         begin = self.clock.spent_s
-        trial = run_trial(text, self.target, replace(conditions, time_s=self.clock.run_s(conditions.time_s)))
+        time_s = max(self.clock.run_s(conditions.time_s), min(conditions.time_s, AS_LONG * self._original_s))
+        trial = run_trial(text, self.target, replace(conditions, time_s=time_s))
+        if trial.ok and text == self.original:
+            self._original_s = max(self._original_s, trial.cpu_s)
         if trial.reason == Reason.TIMEOUT:  # this says nothing about other runs
             return trial
         took = self.clock.spent_s - begin

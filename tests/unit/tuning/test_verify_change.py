@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from hipsynth.cli.main import main
+from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.profiling.backends.protocol import Target
 from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.verify_change import prepare_verifier
 from hipsynth.tuning.tools import ToolSession, run_tool
-from hipsynth.tuning.trial import target_of
-from hipsynth.tuning.trial.search_clock import Clock
+from hipsynth.tuning.trial import Conditions, Trial, target_of
+from hipsynth.tuning.trial.search_clock import LEAST_RUN_S, Clock
 
 PROGRAM = r"""
 #include <hip/hip_runtime.h>
@@ -100,6 +102,28 @@ def test_a_size_at_which_the_original_never_ends_takes_a_small_part_of_the_budge
     verifier = prepare_verifier(read_program(endless, "gfx942"), target_of("gfx942"), sizes, clock=clock)
     assert verifier.sizes == [("64",), ("128",)] or (verifier.sizes == [("64",)] and clock.hurry)
     assert not verifier.try_size(("66",)) and clock.reserve_s < 30
+
+
+def test_a_check_after_the_end_of_the_clock_lasts_as_long_as_the_original_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a busy machine, a changed program is not refused because time ran out: no check ends before 2 s, or five times
+    the original's time, if that is more."""
+    limits: dict[str, float] = {}
+
+    def run(text: str, target: Target, conditions: Conditions) -> Trial:
+        limits[text] = conditions.time_s
+        kernel = KernelRecord("twice", 1, (1, 1, 1), (64, 1, 1), 1.0, {}, {})
+        return Trial("ok", exit_code=0, kernels=(kernel,), cpu_s=1.5)
+
+    monkeypatch.setattr("hipsynth.tuning.optimize.verify.run_trial", run)
+    now = [0.0]
+    clock = Clock(60.0, now=lambda: now[0])
+    program = read_program(PROGRAM, "gfx942")
+    verifier = prepare_verifier(program, target_of("gfx942"), [("64",)], clock=clock)
+    now[0] = 100.0
+    assert clock.late and verifier.quick(SAME).passed
+    assert limits[SAME] == 5 * 1.5 and clock.run_s(20.0) == LEAST_RUN_S < limits[SAME]
 
 
 def test_an_original_that_launches_nothing_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
