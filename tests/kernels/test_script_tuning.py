@@ -28,6 +28,7 @@ def call_synth(*words: str) -> tuple[int, str]:
     return result.return_value, result.stdout
 
 
+@pytest.mark.full
 def test_programs_that_share_rows_are_brought_together(tmp_path: Path) -> None:
     script, out = tmp_path / "rows.py", tmp_path / "faster.py"
     script.write_text(SHARED_ROWS)
