@@ -11,7 +11,7 @@ from hipsynth.source.edits import Edit, apply_edits, join_insertions
 from hipsynth.source.layout import find_spaces, lay_out
 from hipsynth.tuning.optimize.function_text import choose_free_name, wrap_parameters
 from hipsynth.tuning.optimize.helper_text import select_helpers
-from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
+from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.shape_dispatch import SizeGuard, guard_edits
 from hipsynth.tuning.optimize.transformation_plan import AXES, Plans, Shape, TransformationPlan
 from hipsynth.tuning.optimize.transformations import list_planned
@@ -73,6 +73,18 @@ def _name_coordinates(function: str, program: str) -> str:
     """A function whose parameters stand for the built-in coordinates, with names that do not hide these."""
     names = {name: choose_free_name(parameter, program) for name, parameter in _COORDINATE_NAMES.items()}
     return _WORD.sub(lambda word: names.get(word[0], word[0]), function)
+
+
+def _has_coordinate_macro(program: ParsedProgram, kernel: KernelDefinition) -> bool:
+    """Whether a kernel's body names a built-in coordinate in a macro, which finds parameters by that name alone."""
+    words = {token.text for token in program.tokens[kernel.first : kernel.last]}
+    visited: set[str] = set()
+    while more := (words & program.macros.keys()) - visited:
+        visited |= more
+        words = {word for name in more for word in program.macros[name]}
+        if words & COORDINATES:
+            return True
+    return False
 
 
 @dataclass(frozen=True)
@@ -142,7 +154,8 @@ class _Writer:
         ]
         if plan.jam:
             parts.append(self._write_jammed(head, more))
-        parts = [_name_coordinates(part, self.program.text) for part in parts]
+        if not _has_coordinate_macro(self.program, kernel):
+            parts = [_name_coordinates(part, self.program.text) for part in parts]
         assert plan.shape is not None
         lanes = f"{head}__global__ {launch_bounds(plan.shape, plan.waves)} void {self._name}("
         parts.append(f"{wrap_parameters(lanes, [*self._write_parameters(), *_GROUPS])} {{\n{self._write_lanes()}}}")

@@ -248,6 +248,19 @@ def test_changed_programs_do_the_same(program: ParsedProgram, original: object, 
     assert found.equal and found.exact, found
 
 
+@pytest.mark.parametrize("name", ["weigh by two", "count by four"])
+def test_coordinates_in_macros_are_those_of_the_work_item(name: str) -> None:
+    """A macro finds the coordinates of a function of one work-item by their name alone, also through another macro."""
+    item = "blockIdx.x * blockDim.x + threadIdx.x"
+    text = TEXT.replace(item, "ITEM").replace(
+        "__device__", f"#define COLUMN {item}\n#define ITEM (COLUMN)\n__device__", 1
+    )
+    plan = TransformationPlan((64, 1, 1), axis=0, coarsen=2 if "two" in name else 4)
+    changed = emit_program(read_program(text, "gfx942"), {name.split()[0]: plan}, BLOCKS)
+    runs = [run_trial(each, TARGET, Conditions(exact=True)) for each in (text, changed)]
+    assert runs[0].ok and compare_trials(*runs).exact
+
+
 def test_another_group_shape_runs_the_original_kernel(program: ParsedProgram) -> None:
     text = emit_program(program, {"weigh": TransformationPlan((128, 2, 1))}, BLOCKS)
     assert (
