@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import needs
 import pytest
 
 from hipsynth.core.reasons import Reason
+from hipsynth.toolchain import compile_device
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, KernelTime
 from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.source_changes.fast_division import list_changes
@@ -135,6 +139,22 @@ def test_quotients_are_exact_for_all_numbers(kind: str) -> None:
     assert f"{NAMES[kind]} by_divisor) {{" in changed and "  rest = by_divisor.remainder(rest);" in changed
     assert "quotients[i] = by_divisor.quotient(numbers[i]);" in changed
     assert run_trial(changed, target_of("gfx942"), Conditions(exact=True)).exit_code == 0
+
+
+def count_instructions(text: str, folder: Path) -> int:
+    """The instructions of a program's kernel, without waits."""
+    (folder / "one.hip").write_text(text)
+    disassembly = compile_device(folder / "one.hip", "gfx942", "-O3", folder / "out").disassembly.read_text()
+    body = disassembly.partition("<_Z6divide")[2].partition("s_endpgm")[0]
+    return len(re.findall(r"(?m)^\s+(?!s_nop|s_waitcnt)[vs]_", body))
+
+
+def test_a_quotient_takes_a_third_of_the_instructions(tmp_path: Path) -> None:
+    needs.compiler()
+    text = EXACT.replace("TYPE", "int").replace("DIVISORS", "7").replace("  rest %= divisor;\n", "")
+    changed, sums = change(text, name="divide")[0], text.replace("numbers[i] / divisor", "numbers[i] + divisor")
+    before, after, neither = (count_instructions(each, tmp_path) for each in (text, changed, sums))
+    assert (before - neither, after - neither) == (25, 7)
 
 
 def expression(text: str, before: str = "") -> str:

@@ -1,10 +1,10 @@
 """Fast division: `i / width` and `i % width` by a number that a whole launch shares become a multiplication.
 
-GPUs divide no integers: a quotient takes some 35 instructions. The host works out the two factors of each such number
-once a launch and passes them as a parameter (T. Granlund and P. L. Montgomery, Division by invariant integers using
-multiplication, PLDI 1994, figures 4.1 and 5.1); quotients are exact for all numbers. Of 64 bits, those below 2^32 are
-multiplied: what compilers write for them is fast for such, too, but not as fast. A divisor may be a parameter of
-the kernel, or a variable or expression of such.
+GPUs divide no integers: a quotient of `int` takes 25 instructions on gfx942, a multiplication by its inverse 7. The
+host works out the two factors of each such number once a launch and passes them as a parameter (T. Granlund and P. L.
+Montgomery, Division by invariant integers using multiplication, PLDI 1994, figures 4.1 and 5.1); quotients are exact
+for all numbers. Of 64 bits, those below 2^32 are multiplied. A divisor may be a parameter of the kernel, or a variable
+or expression of such.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, 
 from hipsynth.tuning.optimize.statements import NotUnderstood
 
 NOTABLE = 0.1  # share of the program's time from which a kernel is worth it
-WHY = "a division of integers takes some 35 instructions, a multiplication by its inverse a handful"
+WHY = "a division of integers takes 25 instructions, a multiplication by its inverse 7"
 _SIGNED = """\
 // Divides exactly by a number that a launch shares (Granlund and Montgomery, Division by invariant integers, 1994).
 struct Divisor {
