@@ -110,6 +110,28 @@ def test_split_programs_do_the_same(lanes: int) -> None:
     assert done.equal, done
 
 
+EXTREMES = {
+    "if (largest < x[c]) largest = x[c];": "largest",
+    "if (x[c] >= largest) { largest = x[c]; }": "largest",
+    "const float d = x[c] * 2; if (d < largest) largest = d;": "least",
+    "if (largest > fabsf(x[c])) { largest = fabsf(x[c]); }": "least",
+}
+
+
+@pytest.mark.parametrize("body", EXTREMES)
+def test_extremes_by_comparison_are_joined(body: str) -> None:
+    needs.simulator()
+    needs.compiler()
+    text = TALLY.replace("largest = fmaxf(largest, x[c]);", f"{{ {body} }}")
+    plan = TransformationPlan((256, 1, 1), split=64)
+    changed = emit_program(program(text), {"rows": plan}, {"rows": (64, 1, 1)})
+    assert f"largest = {EXTREMES[body]}_of_lanes<64>(largest);" in changed
+    runs = [
+        run_trial(one, target_of("gfx942"), Conditions(exact=True, record_bytes=1 << 20)) for one in (text, changed)
+    ]
+    assert runs[0].ok and compare_trials(*runs, Tolerance("float", 1e-6, "sums in another order")).equal
+
+
 AGAIN = TALLY.replace(
     "  most[row] = largest + seen;\n",
     "  most[row] = largest + seen;\n"
@@ -200,6 +222,14 @@ REFUSED = {
     "a function with effects": "float s = 0; for (int c = 0; c < n; ++c) s += put(a, c); b[i] = s;",
     "steps backwards": "float s = 0; for (int c = n; c > 0; --c) s += b[c]; a[i] = s;",
     "a local array": "float s[2] = {0, 0}; for (int c = 0; c < n; ++c) s[c % 2] += b[c]; a[i] = s[0];",
+    "another value than the compared one": "float s = 0; "
+    "for (int c = 0; c < n; ++c) if (b[c] < s) s = b[c] + 1; a[i] = s;",
+    "an extreme with another branch": "float s = 0; "
+    "for (int c = 0; c < n; ++c) { if (b[c] < s) s = b[c]; else s = 1; } a[i] = s;",
+    "an extreme that is read": "float s = 0; "
+    "for (int c = 0; c < n; ++c) { if (b[c] < s) s = b[c]; a[c] = s; } a[i] = s;",
+    "an extreme of itself": "float s = 0; for (int c = 0; c < n; ++c) if (b[c] - s < s) s = b[c] - s; a[i] = s;",
+    "two conditions": "float s = 0; for (int c = 0; c < n; ++c) if (b[c] < s && c > 3) s = b[c]; a[i] = s;",
     "an atomic on a global of the device": "float s = 0; for (int c = 0; c < n; ++c) s += b[c]; atomicAdd(&total, s);",
     "an atomic whose result is used": "for (int c = 0; c < n; ++c) b[c] = atomicAdd(a, 1.0f);",
 }

@@ -1,4 +1,4 @@
-"""Finds `if (x < least) { least = x; place = i; }`: a loop that remembers where its first extreme is."""
+"""Finds `if (x < least) least = x;`, and with `place = i;` a loop that remembers where its first extreme is."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ __device__ __forceinline__ void first_of_lanes(T& value, I& place) {
 
 """
 _LEAST_IF_LEFT = {"<": True, ">": False}  # of the new value against the remembered one
+_LEAST = {**_LEAST_IF_LEFT, "<=": True, ">=": False}  # where no place tells equal values apart
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,27 @@ def find_first_places(body: Body, loop: Statement, variable: int) -> Iterator[Fi
             first = _read_choice(body, statement, variable)
             if first is not None:
                 yield first
+
+
+def read_extreme(body: Body, loop: Statement, at: int) -> str:
+    """ "least" or "largest" if the assignment that begins at a token is all that `if (x < least) least = x;` does in a
+    loop; "" for others. Lanes begin with one value, so that they join the same way."""
+    for choice in loop.inner():
+        parts = choice.parts
+        single = parts[0].parts if len(parts) == 1 and parts[0].kind == "block" else parts
+        if choice.kind != "if" or len(parts) != 1 or len(single) != 1 or single[0].start != at:
+            continue
+        place, words = _read_assignment(body, single[0])
+        (start, end), tokens = choice.head, body.tokens
+        signs = [i for i in range(start, end) if tokens[i].text in _LEAST]
+        if len(signs) != 1 or place < 0 or body.tokens[at].text in words:
+            return ""
+        sides = (start, signs[0]), (signs[0] + 1, end)
+        for new, remembered in (sides, sides[::-1]):
+            is_same = words == [token.text for token in tokens[slice(*new)]]
+            if is_same and remembered[1] - remembered[0] == 1 and body.local(tokens[remembered[0]]) == place:
+                return "least" if _LEAST[tokens[signs[0]].text] == (new is sides[0]) else "largest"
+    return ""
 
 
 def _read_choice(body: Body, choice: Statement, variable: int) -> FirstPlace | None:

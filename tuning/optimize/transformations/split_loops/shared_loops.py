@@ -15,7 +15,11 @@ from hipsynth.source.tokens import find_closing, split_at, text_between
 from hipsynth.tuning.optimize.kernel_body import ASSIGN, STEP, Body
 from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS
 from hipsynth.tuning.optimize.statements import JUMPS, NotUnderstood, Statement, parse_statements
-from hipsynth.tuning.optimize.transformations.split_loops.first_places import FirstPlace, find_first_places
+from hipsynth.tuning.optimize.transformations.split_loops.first_places import (
+    FirstPlace,
+    find_first_places,
+    read_extreme,
+)
 from hipsynth.tuning.optimize.transformations.split_loops.loop_source import (
     FIRST,
     LANE,
@@ -203,7 +207,7 @@ class _Split:
             for i, _ in self._list_writes(span)
             if self._is_store(i)
         ]
-        joined = self._find_joined(span, variable, inside, firsts)
+        joined = self._find_joined(statement, variable, inside, firsts)
         if joined is None:
             return None
         changing = {*inside, *joined} - {variable}
@@ -302,17 +306,17 @@ class _Split:
         return self.body.local(self.tokens[at]) < 0 or self._is_pointee(at)
 
     def _find_joined(
-        self, span: tuple[int, int], variable: int, inside: set[int], firsts: tuple[FirstPlace, ...]
+        self, loop: Statement, variable: int, inside: set[int], firsts: tuple[FirstPlace, ...]
     ) -> dict[int, str] | None:
         """The variables from outside of a loop that it changes, and how lanes join them; None if they cannot."""
         joined = {first.value: "first" for first in firsts} | {first.place: "place" for first in firsts}
         if len(joined) != 2 * len(firsts) or set(joined) & inside:
             return None
-        for i, operator in self._list_writes(span):
+        for i, operator in self._list_writes((loop.head[1] + 1, loop.end)):
             place = self.body.local(self.tokens[i])
             if self._is_store(i) or (place in inside and place not in self.aliases):
                 continue
-            how = joined[place] if joined.get(place) in FIRST else self._join_operation(i, operator)
+            how = joined[place] if joined.get(place) in FIRST else self._join_operation(loop, i, operator)
             if place == variable or not how or joined.get(place, how) != how:
                 return None
             joined[place] = how
@@ -346,8 +350,8 @@ class _Split:
             return variable, (equals + 1, b), condition, text_between(self.body.program.unit, self.tokens, c + 2, d)
         return None
 
-    def _join_operation(self, at: int, operator: str) -> str:
-        """How `name += ...` or `name = fmaxf(name, ...)` joins; "" for anything else."""
+    def _join_operation(self, loop: Statement, at: int, operator: str) -> str:
+        """How `name += ...`, `name = fmaxf(name, ...)` or `if (x > name) name = x` joins; "" for anything else."""
         name, after = self.tokens[at], self.tokens[at + 1 : at + 6]
         if self.tokens[at - 1].text not in (";", "{", "}", ")", "else"):
             return ""
@@ -358,7 +362,7 @@ class _Split:
             close = find_closing(self.tokens, at + 3)
             if self.tokens[close + 1].text == ";":
                 return _EXTREMES[words[1]]
-        return ""
+        return read_extreme(self.body, loop, at)
 
     def _only_joined(self, span: tuple[int, int], joined: dict[int, str]) -> bool:
         """Whether the joined variables occur in the statements that join them only."""
