@@ -198,6 +198,7 @@ STAYS = {
     "a parameter that changes": expression("i / width", "  width += 1;\n"),
     "a variable that changes": expression("i / near", "  int near = width;\n  ++near;\n"),
     "a variable whose address is taken": expression("i / near", "  int near = width;\n  atomicAdd(&near, 1);\n"),
+    "a type that cuts values": expression("i / low", "  const unsigned char low = width;\n"),
     "what a function returns": expression("i / abs(width)"),
     "an assignment that is an expression": expression("i /= width"),
 }
@@ -236,3 +237,22 @@ def test_numbers_of_64_bits_have_divisors_of_64_bits() -> None:
     (changed,) = change(text)
     assert "rest = by_height_width.quotient(rest);" in changed and "LongDivisor by_height_width) {" in changed
     assert "LongDivisor(high * (int64_t)side));" in changed and "return number / value;" in changed
+
+
+def test_numbers_on_the_host_have_the_kernels_types() -> None:
+    """A product of parameters of 64 bits is one on the host, too, and a variable's type counts."""
+    text = expression(
+        "i / area + i / less", "  const unsigned less = width - height;\n  const long area = width * wide;\n"
+    )
+    text = text.replace("const int stride)", "const int stride, long wide)").replace(
+        "side, high, 2)", "side, high, 2, high)"
+    )
+    (changed,) = change(text)
+    assert "in[by_area.quotient(i) + by_less.quotient(i)]" in changed
+    assert "LongDivisor(side * static_cast<long>(high))" in changed
+    assert "UnsignedDivisor(static_cast<unsigned>(side - high))" in changed
+
+
+def test_a_narrow_parameter_is_no_divisor() -> None:
+    (changed,) = change(expression("i / width").replace("int width", "short width"))
+    assert "in[i / width]" in changed

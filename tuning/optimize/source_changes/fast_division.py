@@ -10,7 +10,7 @@ or expression of such.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from hipsynth.profiling.backends.protocol import Target
@@ -172,7 +172,7 @@ class _KernelDivisions:
             values = {name: arguments[name] for name in names if f"{{{name}}}" in number.expression}
             if not all(map(_REPEATABLE.fullmatch, values.values())):
                 raise NotUnderstood("an argument that cannot be written twice")
-            if "/" in number.expression or "%" in number.expression:
+            if self._needs_types(number, values):
                 values = {name: self._convert(name, value, launch) for name, value in values.items()}
             else:
                 values = {name: value if _SIMPLE.fullmatch(value) else f"({value})" for name, value in values.items()}
@@ -183,6 +183,13 @@ class _KernelDivisions:
             depth += (self.tokens[first].text == ")") - (self.tokens[first].text == "(")
             first -= 1
         return self._append(self.tokens[close].start, self.tokens[first + 1].end, passed)
+
+    def _needs_types(self, number: _LaunchNumber, names: Iterable[str]) -> bool:
+        """Whether another type of an argument could change the number: sums and products of 32 bits are the same in
+        wider types, as far as they count."""
+        is_wide = any(self.types.find_parameter(name).endswith("long") for name in names)
+        is_single = _SIMPLE.fullmatch(number.expression.strip("{}"))
+        return bool({"/", "%", ">"} & set(number.expression)) or (is_wide and not is_single)
 
     def _convert(self, name: str, value: str, launch: LaunchStatement) -> str:
         """What a launch passes for a parameter, of the parameter's type."""
@@ -324,11 +331,17 @@ class _KernelDivisions:
         place = self.body.local(token)
         if place < 0:
             if self.types.find_parameter(token.text):
-                return None if self.types.is_changed(token.text, place) else f"{{{token.text}}}"
+                fits = not self.types.is_changed(token.text, place) and not self.types.is_narrow(token.text)
+                return f"{{{token.text}}}" if fits else None
             return token.text if self.types.is_constant(token.text) else None
         value = self.types.find_initial_value(place)
         text = self._write_for_host(value) if value is not None else None
-        return text if text is None or re.fullmatch(r"[\w{}]+", text) else f"({text})"
+        if value is None or text is None:
+            return None
+        kind = self.types.find_local(place)
+        if self.types.find(value) != kind:
+            return f"static_cast<{kind}>({text})"
+        return text if re.fullmatch(r"[\w{}]+", text) else f"({text})"
 
 
 def _strip_brackets(text: str) -> str:

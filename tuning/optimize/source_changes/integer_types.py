@@ -21,6 +21,7 @@ _TYPES = {
     **dict.fromkeys(("long long", "long", "long int", "long long int", "int64_t", "ptrdiff_t"), "long"),
     **dict.fromkeys(("unsigned long long", "unsigned long", "uint64_t", "size_t"), "unsigned long"),
 }
+_NARROW = frozenset(["short", "char", "bool", "int16_t", "int8_t", "uint16_t", "uint8_t"])  # whose values are cut
 TYPE_WORDS = frozenset(word for name in _TYPES for word in name.split())
 _LEFT_OUT = frozenset({"const", "constexpr", "std", "::"})
 _OPERATORS = frozenset("+-*/%")
@@ -115,7 +116,7 @@ class IntegerTypes:
         token = self.body.tokens[at]
         place = self.body.local(token)
         if place >= 0:
-            return self._find_local(place)
+            return self.find_local(place)
         return self.find_parameter(token.text) or ("int" if self.is_constant(token.text) else "")
 
     def find_parameter(self, name: str) -> str:
@@ -124,7 +125,7 @@ class IntegerTypes:
         kinds = [kernel.resolve_type(parameter.type) for parameter in kernel.parameters if parameter.name == name]
         return _TYPES.get(kinds[0].removeprefix("const ").removesuffix(" const"), "") if kinds else ""
 
-    def _find_local(self, place: int) -> str:
+    def find_local(self, place: int) -> str:
         """The type of a local variable, by its declaration."""
         at = self._find_declaration(place)
         value = self._find_value(at)
@@ -180,10 +181,17 @@ class IntegerTypes:
         return at + 2, end
 
     def find_initial_value(self, place: int) -> Span | None:
-        """The expression whose value a local integer has from its declaration on; None if it changes."""
+        """The expression whose value a local integer has from its declaration on; None if it changes, or if its type
+        cuts values."""
         at = self._find_declaration(place)
+        words = {token.text for token in self.body.tokens[self._find_statement(at) : at]}
         changed = self.is_changed(self.body.tokens[at].text, place)
-        return None if changed or not self._find_local(place) else self._find_value(at)
+        return None if changed or words & _NARROW or not self.find_local(place) else self._find_value(at)
+
+    def is_narrow(self, parameter: str) -> bool:
+        """Whether a parameter's type cuts the values that launches pass."""
+        kinds = [each.type for each in self.body.kernel.parameters if each.name == parameter]
+        return any(_NARROW & set(kind.split()) for kind in kinds)
 
     def is_changed(self, name: str, place: int) -> bool:
         """Whether the kernel assigns a variable or takes its address; `place`: as `Body.local` has it."""
