@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import needs
 import pytest
 
@@ -61,14 +63,39 @@ def test_the_words_that_are_added_to(text: str, word: str) -> None:
     assert bool(list(atomics.list_plans(view))) == bool(word)
 
 
-@pytest.mark.parametrize("text", [TEXT, DOUBLES, ARRAY], ids=["words", "members of eight bytes", "doubles"])
+LONGER = TEXT.replace("int main() {\n  const int n = 5000;", "int main() {\n  const int n = 5003;")
+VARYING = TEXT.replace("&m->sum", "&m[i % 1].sum")
+PROGRAMS = {
+    "words": TEXT, "members of eight bytes": DOUBLES, "doubles": ARRAY, "groups in part": LONGER,
+    "an address that a lane computes": VARYING,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("factor", [1, 8])
+@pytest.mark.parametrize("jam", [False, True], ids=["", "jam"])
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
-def test_a_group_adds_up_in_the_lds(text: str, arch: str) -> None:
+def test_a_group_adds_up_in_the_lds(name: str, factor: int, jam: bool, arch: str) -> None:
     needs.simulator()
     needs.compiler()
-    plan = next(atomics.list_plans(view_of(text)))
+    text = PROGRAMS[name]
+    plan = replace(next(atomics.list_plans(view_of(text))), coarsen=factor, jam=jam and factor > 1)
     changed = emit_program(read_program(text, arch), {"add_moments": plan}, {"add_moments": (256, 1, 1)})
+    assert ("LaneSums<" in changed) == (name != "an address that a lane computes")
     runs = [run_trial(one, target_of(arch), Conditions(exact=True, record_bytes=64)) for one in (text, changed)]
     assert runs[0].exit_code == runs[1].exit_code == 0, runs[1].message
     assert compare_trials(*runs, Tolerance("float", 1e-6, "sums in another order")).equal
     assert runs[1].kernels[0].counters["TCC_ATOMIC"] * 5 < runs[0].kernels[0].counters["TCC_ATOMIC"]
+
+
+@pytest.mark.parametrize(("text", "count"), [
+    (TEXT, 3), (DOUBLES, 3), (ARRAY, 3), (VARYING, 0),
+    (TEXT.replace("&(*m).squares", "&m[threadIdx.x].squares"), 0),
+    (TEXT.replace("&(*m).squares", "&m[n].squares"), 3),
+    (TEXT.replace("&(*m).squares", "&m[n].squares").replace("{\n    atomic", "{\n    n = i;\n    atomic"), 0),
+    (TEXT.replace("&m[0].count", "&m[static_cast<int>(x[0])].count"), 0),
+    (TEXT.replace("    atomicAdd(&m->sum, x[i]);\n", "    atomicAdd(&m->sum, x[i]);\n" * 3), 0),
+])  # fmt: skip
+def test_lanes_add_up_what_goes_to_the_same_few_addresses(text: str, count: int) -> None:
+    view = view_of(text)
+    assert atomics.count_fixed_addresses(view.program, view.kernel) == count

@@ -1,5 +1,6 @@
 """Privatised atomics: a group adds in the LDS, and its sums go to memory once. For additions of numbers of 4 or of 8
-bytes whose results are not used."""
+bytes whose results are not used. Where all work-items add to the same few addresses, each lane first adds up in
+registers what its work-items add."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from dataclasses import replace
 
 from hipsynth.source.edits import Edit
 from hipsynth.source.tokens import find_closing, split_at
-from hipsynth.tuning.optimize.kernel_body import STATEMENT_STARTS
+from hipsynth.tuning.optimize.kernel_body import ASSIGN, STATEMENT_STARTS, STEP
 from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS, KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
@@ -22,9 +23,8 @@ LONG_TYPES = ("double", "long long", "unsigned long long", "unsigned long long i
 WORDS = dict.fromkeys(TYPES, "unsigned") | dict.fromkeys(LONG_TYPES, "unsigned long long")
 
 SUMS = """// Sums of what a group adds to memory: a table in the LDS by address. What finds its slot taken goes there.
-template <typename Word>
+template <typename Word, unsigned kSlots = 8192 / sizeof(Word)>
 struct Sums {
-  static constexpr unsigned kSlots = 8192 / sizeof(Word);
   unsigned long long address[kSlots];
   Word value[kSlots];
   __device__ unsigned lane() const { return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x; }
@@ -76,6 +76,45 @@ struct Sums {
 """
 
 
+LANE_SUMS = """// Sums of a lane on their way to those of its group, each of an address that all lanes add to.
+template <typename Word, int kCount>
+struct LaneSums {
+  using Group = Sums<Word, 64>;
+  Group& group;
+  unsigned long long address[kCount] = {};
+  Word value[kCount] = {};
+  explicit __device__ LaneSums(Group& sums) : group(sums) {}
+  template <int kNumber, typename T, typename V>
+  __device__ __forceinline__ void add(T* to, V more) {
+    const T sum = __builtin_bit_cast(T, value[kNumber]) + static_cast<T>(more);
+    value[kNumber] = __builtin_bit_cast(Word, sum);
+    address[kNumber] = reinterpret_cast<unsigned long long>(to) << 3 | group.kind(T());
+  }
+  template <typename T, typename V>
+  __device__ __forceinline__ void add(T* to, V more) {
+    group.add(to, more);
+  }
+  __device__ void flush() {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const unsigned long long adding = __ballot(address[i] != 0);
+      if (adding == 0) continue;
+      const unsigned long long key = __shfl(address[i], __ffsll(adding) - 1);  // the others add 0
+      if ((key & 7) == group.kind(Word())) {
+        group.add(reinterpret_cast<Word*>(key >> 3), value[i]);
+      } else if constexpr (sizeof(Word) == sizeof(float)) {
+        group.add(reinterpret_cast<float*>(key >> 3), __builtin_bit_cast(float, value[i]));
+      } else {
+        group.add(reinterpret_cast<double*>(key >> 3), __builtin_bit_cast(double, value[i]));
+      }
+    }
+  }
+};
+
+"""
+MOST_ADDRESSES = 4  # that lanes keep sums of in registers
+
+
 def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
     calls = list(private_calls(view.program, view.kernel, view.plan))
     others = sum(1 for word in view.words if word.lower().startswith("atomic")) > 1 or "atomicCAS" in view.words
@@ -91,10 +130,35 @@ def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
 
 def private_calls(program: ParsedProgram, kernel: KernelDefinition, plan: TransformationPlan) -> Iterator[Edit]:
     """Edits of the atomic additions whose results are not used."""
+    tokens, is_fixed = program.tokens, count_fixed_addresses(program, kernel) > 0
+    for number, i in enumerate(_find_calls(program, kernel)):
+        yield Edit(tokens[i].start, tokens[i].end, f"lane_sums.add<{number}>" if is_fixed else "lane_sums.add")
+
+
+def _find_calls(program: ParsedProgram, kernel: KernelDefinition) -> list[int]:
+    """The tokens of the atomic additions whose results are not used."""
     tokens = program.tokens
-    for i in range(kernel.first, kernel.last):
-        if tokens[i].text in ATOMIC_ADDS and tokens[i - 1].text in STATEMENT_STARTS and tokens[i + 1].text == "(":
-            yield Edit(tokens[i].start, tokens[i].end, "lane_sums.add")
+    return [
+        i
+        for i in range(kernel.first, kernel.last)
+        if tokens[i].text in ATOMIC_ADDS and tokens[i - 1].text in STATEMENT_STARTS and tokens[i + 1].text == "("
+    ]
+
+
+def count_fixed_addresses(program: ParsedProgram, kernel: KernelDefinition) -> int:
+    """The number of additions if each is to an address that is the same for all work-items; else 0."""
+    tokens, calls = program.tokens, _find_calls(program, kernel)
+    names = {parameter.name for parameter in kernel.parameters} - {
+        tokens[i].text for i in range(kernel.first, kernel.last) if tokens[i + 1].text in ASSIGN | STEP
+    }
+    pointers = {parameter.name for parameter in kernel.parameters if parameter.base}
+    for call in calls:
+        address, *_ = split_at(tokens, call + 2, find_closing(tokens, call + 1), ",")
+        places = [i for i in range(*address) if tokens[i].identifier and tokens[i - 1].text not in ("->", ".")]
+        words = [tokens[i].text for i in places]
+        if not names.issuperset(words) or len(pointers.intersection(words)) != 1:
+            return 0
+    return len(calls) if len(calls) <= MOST_ADDRESSES else 0
 
 
 def find_word(program: ParsedProgram, kernel: KernelDefinition) -> str:
@@ -127,9 +191,20 @@ def _find_member_word(program: ParsedProgram, structure: str) -> str:
     return ""
 
 
-def name_word(program: ParsedProgram, kernel: KernelDefinition, plan: TransformationPlan) -> Mapping[str, str]:
+def name_words(program: ParsedProgram, kernel: KernelDefinition, plan: TransformationPlan) -> Mapping[str, str]:
     """What stands for words in capitals in the statements that a kernel gets."""
-    return {"WORD": find_word(program, kernel)}
+    word, count = find_word(program, kernel), count_fixed_addresses(program, kernel)
+    if not count:
+        return {
+            "TABLE": f"Sums<{word}> lane_sums",
+            "SUMS": "lane_sums",
+            "KIND": f"Sums<{word}>",
+            "BEGIN": "",
+            "END": "",
+        }
+    kind = f"LaneSums<{word}, {count}>"
+    begin, end = f"{kind} lane_sums(group_sums);", "lane_sums.flush();"
+    return {"TABLE": f"{kind}::Group group_sums", "SUMS": "group_sums", "KIND": kind, "BEGIN": begin, "END": end}
 
 
 TRANSFORMATION = Transformation(
@@ -139,9 +214,9 @@ TRANSFORMATION = Transformation(
     is_planned=lambda plan: plan.private,
     edit_body=private_calls,
     edit_jammed=lambda text: _JAMMED_CALL.sub("lane_sums.add(", text),
-    helper=SUMS,
-    parameter=("Sums<WORD>& lane_sums", "lane_sums"),
-    first=("__shared__ Sums<WORD> lane_sums;", "lane_sums.clear();"),
-    last=("lane_sums.flush();",),
-    words=name_word,
+    helper=SUMS + LANE_SUMS,
+    parameter=("KIND& lane_sums", "lane_sums"),
+    first=("__shared__ TABLE;", "SUMS.clear();", "BEGIN"),
+    last=("END", "SUMS.flush();"),
+    words=name_words,
 )

@@ -65,6 +65,7 @@ class Transformation:
     def fill_in(
         self, statements: Iterable[str], program: ParsedProgram, kernel: KernelDefinition, plan: TransformationPlan
     ) -> list[str]:
-        """Statements, or what is passed, with the words of a kernel."""
+        """Statements, or what is passed, with the words of a kernel; without those that are empty then."""
         words = self.words(program, kernel, plan)
-        return [_CAPITALS.sub(lambda match: words.get(match[0], match[0]), text) for text in statements]
+        filled = (_CAPITALS.sub(lambda match: words.get(match[0], match[0]), text) for text in statements)
+        return [text for text in filled if text]
