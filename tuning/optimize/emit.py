@@ -199,7 +199,7 @@ class _Writer:
     def _write_item_body(self) -> str:
         """The body of one work-item, laid out anew if it is not the original one."""
         body = self._write_body()
-        return lay_out(body, 1, self._spaces) if self._body_changes() else body
+        return body if body in self._original_text() else lay_out(body, 1, self._spaces)
 
     def _write_jammed(self, head: str, more: list[str]) -> str:
         plan, kernel = self.plan, self.kernel

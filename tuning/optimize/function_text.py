@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-COLUMNS = 116  # of a line, without what closes it
+from hipsynth.source import layout
+
+COLUMNS = layout.COLUMNS - 4  # of a line, without what closes it
 
 
 def choose_free_name(name: str, taken: Mapping[str, str] | str) -> str:

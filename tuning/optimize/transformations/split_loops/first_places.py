@@ -55,8 +55,8 @@ def find_first_places(body: Body, loop: Statement, variable: int) -> Iterator[Fi
 
 
 def read_extreme(body: Body, loop: Statement, at: int) -> str:
-    """ "least" or "largest" if the assignment that begins at a token is all that `if (x < least) least = x;` does in a
-    loop; "" for others. Lanes begin with one value, so that they join the same way."""
+    """Whether the assignment that begins at a token is that of `if (x < least) least = x;` in a loop: "least" or
+    "largest"; "" for others. All lanes begin with one value, so that they join as `fminf` does."""
     for choice in loop.inner():
         parts = choice.parts
         single = parts[0].parts if len(parts) == 1 and parts[0].kind == "block" else parts
