@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from hipsynth.source.edits import Edit, apply_edits, join_insertions
 from hipsynth.source.tokens import find_closing, text_between
 from hipsynth.tuning.optimize.kernel_body import Body
+from hipsynth.tuning.optimize.loop_atomics import edit_loop_atomics
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 
@@ -47,7 +48,9 @@ def keep_sums_in_registers(program: ParsedProgram) -> RegisterSums | None:
 def _find_edits(program: ParsedProgram, kernel: KernelDefinition) -> Iterator[Edit]:
     body = Body(program, kernel)
     body.check_plain()
-    yield from _Writer(body).edit_siblings(parse_statements(program.tokens, kernel.first, kernel.last), True)
+    statements = parse_statements(program.tokens, kernel.first, kernel.last)
+    yield from _Writer(body).edit_siblings(statements, True)
+    yield from edit_loop_atomics(body, statements)
 
 
 @dataclass

@@ -51,6 +51,15 @@ def test_a_sum_in_memory_moves_to_a_local_variable() -> None:
     assert keep_sums_in_registers(read_program(text, "gfx942")) is None
 
 
+def test_atomic_additions_of_a_loop_become_one() -> None:
+    text = change("for (int j = 0; j < 3; ++j)\n    for (int i = 0; i < n; ++i) atomicAdd(&c[j], a[i]);")
+    assert (
+        "  for (int j = 0; j < 3; ++j) {\n    float c_sum = 0;\n    for (int i = 0; i < n; ++i) c_sum += a[i];\n"
+        "    if (c_sum != 0) atomicAdd(&c[j], c_sum);\n  }\n" in text
+    )
+    assert keep_sums_in_registers(read_program(text, "gfx942")) is None
+
+
 def test_then_the_product_is_tiled() -> None:
     found = read_program(change(FIRST + PRODUCT), "gfx942")
     assert "__shared__" in emit_program(found, {"k": TransformationPlan(tile=(4, 4, 16))}, {"k": (16, 16, 1)})
@@ -69,6 +78,10 @@ SAME = {
     "a product in LDS tiles": "__shared__ float x[16][16]; for (int t = 0; t + 15 < n; t += 16) {\n"
     "x[threadIdx.y][threadIdx.x] = a[row * n + t + threadIdx.x];\n__syncthreads();\n"
     "for (int i = 0; i < 16; ++i) c[row * n + col] += x[threadIdx.y][i] * b[(t + i) * n + col];\n__syncthreads(); }",
+    "atomic additions": "for (int i = 0; i < n; ++i) { if (a[i] > 0) atomicAdd(&c[row * n + col % 8], a[i * n + col]); "
+    "else if (i % 2) atomicAdd(&c[row * n + col % 8], b[i] < 1 ? 2.0f : b[i]); atomicAdd(c + 3 + row, 1.0f); }",
+    "atomic additions in an inner loop": "for (int j = 0; j < 3; ++j)\n  for (int i = 0; i < n; ++i) "
+    "atomicAdd(&c[row * n + j], a[i] * 0.25f);",
     "a barrier between stores": "for (int i = 0; i < n; ++i) { c[row * n + col] += a[i]; __syncthreads(); }",
 }
 
@@ -94,7 +107,13 @@ def test_one_array_under_two_names_is_left_alone() -> None:
 LEFT_ALONE = {
     "another place in each iteration": "for (int i = 0; i < n; ++i) c[row * n + i] += a[i];",
     "two places": "for (int i = 0; i < n; ++i) c[row * n + col] += c[row * n + i];",
-    "an atomic addition": "for (int i = 0; i < n; ++i) atomicAdd(&c[row], a[i]);",
+    "an atomic addition to other places": "for (int i = 0; i < n; ++i) atomicAdd(&c[row * n + i], a[i]);",
+    "an atomic addition to a place from memory": "for (int i = 0; i < n; ++i) atomicAdd(&c[(int)d[row]], a[i]);",
+    "an atomic addition behind another pointer": "for (int i = 0; i < n; ++i) atomicAdd(&c[*(int*)a], a[i]);",
+    "an atomic addition that is looked at": "for (int i = 0; i < n; ++i) atomicAdd(&c[row], a[i]);\n  d[col] = c[col];",
+    "an atomic addition whose result is used": "for (int i = 0; i < n; ++i) d[row * n + i] = atomicAdd(&c[row], 1.0f);",
+    "an atomic addition before a return": "for (int i = 0; i < n; ++i) { atomicAdd(&c[row], a[i]); if (i) return; }",
+    "an atomic addition without a loop": "atomicAdd(&c[row], a[col]);",
     "a return": "for (int i = 0; i < n; ++i) { if (a[i] > 3) return; c[row * n + col] += a[i]; }",
     "a place from memory": "for (int i = 0; i < n; ++i) c[(int)d[row]] += a[i];",
     "a pointer elsewhere": "float* e = c + 1; for (int i = 0; i < n; ++i) { c[row * n + col] += a[i]; e[0] = 2; }",
