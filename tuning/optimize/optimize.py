@@ -30,7 +30,7 @@ from hipsynth.tuning.optimize.documents import (
 )
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import RUN_TIME_S, CandidateMeasurement, Evaluator
-from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
+from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram, read_program
 from hipsynth.tuning.optimize.search import GAIN, Search
 from hipsynth.tuning.optimize.shape_dispatch import SizeGuard, choose_guard
 from hipsynth.tuning.optimize.statements import NotUnderstood
@@ -218,20 +218,23 @@ def _guard_sizes(
 def _write_guarded(
     program: ParsedProgram, origin: SearchState, state: SearchState, shapes: Sequence[ShapeSpeedup]
 ) -> tuple[str, dict[str, SizeGuard]]:
-    """The program of a state with the original kernel for the sizes at which it loses, and the guard of the kernel.
-    Raises NotUnderstood where more than one kernel is changed, or no size tells."""
+    """The program of a state with the original kernels for the sizes at which it loses, and their guards. Raises
+    NotUnderstood where no size tells, or source text of more than one kernel is changed."""
     planned = [kernel for kernel in program.kernels if state.plans.get(kernel.name, UNCHANGED) != UNCHANGED]
     blocks = launch_blocks(program, origin.found)
-    is_planned = len(planned) == 1 and emit_program(program, state.plans, blocks) == state.text
-    changed = None if is_planned else find_changed_kernel(program, read_program(state.text, program.arch))
-    kernel = planned[0] if changed is None else changed.kernel
+    if planned and emit_program(program, state.plans, blocks) == state.text:
+        guards = {kernel.name: _require_guard(program, kernel, shapes) for kernel in planned}
+        return emit_program(program, state.plans, blocks, guards), guards
+    changed = find_changed_kernel(program, read_program(state.text, program.arch))
+    guard = _require_guard(program, changed.kernel, shapes)
+    return changed.write_guarded(program, guard), {changed.kernel.name: guard}
+
+
+def _require_guard(program: ParsedProgram, kernel: KernelDefinition, shapes: Sequence[ShapeSpeedup]) -> SizeGuard:
     guard = choose_guard(program, kernel, shapes)
     if guard is None:
         raise NotUnderstood("no size separates where the changed kernel gains from where it loses")
-    guards = {kernel.name: guard}
-    if changed is None:
-        return emit_program(program, state.plans, blocks, guards), guards
-    return changed.write_guarded(program, guard), guards
+    return guard
 
 
 def _build_result(

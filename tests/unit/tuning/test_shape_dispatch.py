@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import needs
 import pytest
 from fake_tuning import TEXT as SCALE
-from fake_tuning import without_simulator
+from fake_tuning import measure, without_simulator
 
 from hipsynth.tuning.optimize.documents import ShapeSpeedup
 from hipsynth.tuning.optimize.emit import emit_program
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult, optimize_program
 from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.shape_dispatch import SizeGuard, choose_guard, size_names
@@ -125,3 +128,36 @@ def test_a_search_keeps_the_original_where_the_changed_kernel_loses(monkeypatch:
 def test_a_changed_kernel_is_verified_at_small_sizes_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """What fails without its guard is not the answer, though at small sizes the original runs."""
     assert optimized(monkeypatch, right="if (n >= 4096)").status == "unchanged"
+
+
+SHIFT = """__global__ void shift(const float* in, float* out, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = 3.0f + in[i];
+}
+int main(int argc, char** argv) {
+  const int n = argc > 1 ? atoi(argv[1]) : 4096;
+  shift<<<16, 256>>>(nullptr, nullptr, n); scale<<<16, 256>>>(nullptr, nullptr, n); }
+"""
+
+
+def time_both(_: object, text: str) -> CandidateMeasurement:
+    """Restricted pointers help either kernel twofold."""
+    scale = measure(_, "").kernels[0]
+    restricted = re.findall(r"(\w+?)(?:_tuned)?\([^)]*__restrict__", text)
+    times = {name: 50.0 if name in restricted else 100.0 for name in ("scale", "shift")}
+    kernels = tuple(replace(scale, name=name, duration_ns=ns) for name, ns in times.items())
+    return CandidateMeasurement("ok", "", "", 0, kernels, 1.0)
+
+
+def test_the_originals_of_all_changed_kernels_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_simulator(monkeypatch)
+    monkeypatch.setattr(Evaluator, "__call__", time_both)
+
+    def draw(_: object, text: str, *__: object) -> tuple[ShapeSpeedup, ...]:
+        return tuple(shapes((("512",), 1.0 if text.count("if (n >= 4096)") == 2 else 0.5)))
+
+    monkeypatch.setattr("hipsynth.tuning.optimize.optimize.time_drawn_shapes", draw)
+    text = SCALE[: SCALE.index("int main")] + SHIFT
+    answer = optimize_program(OptimizeRequest(text, TARGET, 60.0))
+    assert answer.speedup == 2.0 and answer.holds
+    assert answer.guards == dict.fromkeys(("scale", "shift"), SizeGuard("n", ">=", 4096))
