@@ -21,8 +21,8 @@ class Body:
         self.program, self.kernel, self.tokens = program, kernel, program.tokens
         self.locals = self._find_locals()
 
-    def check_plain(self) -> None:
-        """Raises NotUnderstood for code that text cannot be moved out of safely."""
+    def check_plain(self, lambdas: bool = False) -> None:
+        """Raises NotUnderstood for code that text cannot be moved out of safely; `lambdas`: these may stay."""
         body = self.tokens[self.kernel.first : self.kernel.last]
         words = {t.text for t in body}
         for name in words & self.program.macros.keys():
@@ -32,7 +32,7 @@ class Body:
         if b"#" in text.replace(b"#pragma unroll", b""):
             raise NotUnderstood("a preprocessor directive in the body")
         for a, b in itertools.pairwise(body):
-            if b.text == "[" and not (a.identifier or a.text in ("]", ")", ">")):
+            if b.text == "[" and not lambdas and not (a.identifier or a.text in ("]", ")", ">")):
                 raise NotUnderstood("a lambda expression")
         if {"static", "goto"} & words or any(re.fullmatch(r"\w+_([xyz]\d+)+", word) for word in words):
             raise NotUnderstood("static, goto, or a name that the new code uses")

@@ -13,7 +13,8 @@ from hipsynth.source.tokens import find_closing, split_at
 from hipsynth.tuning.optimize.function_text import choose_free_name, wrap_parameters
 from hipsynth.tuning.optimize.fused_program import Fusion
 from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram, is_dim3_variable
+from hipsynth.tuning.optimize.launch_shape import is_dim3_variable
+from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 
 _BETWEEN = re.compile(rb"\s*(//[^\n]*\n\s*|/\*.*?\*/\s*)*", re.S)

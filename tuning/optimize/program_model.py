@@ -243,23 +243,3 @@ def _group_dependence(program: ParsedProgram, bodies: dict[str, list[tuple[int, 
         words += [w for w in from_macros if w not in COORDINATES]
         inner = True
     return ""
-
-
-def is_dim3_variable(text: str, name: str) -> bool:
-    """Whether a program declares a dim3 of this name."""
-    return any(name in _declared_names(text[match.end() :]) for match in re.finditer(r"\bdim3\s+(?=\w)", text))
-
-
-def _declared_names(text: str) -> set[str]:
-    """The names of a declaration whose type stands before `text`."""
-    names: set[str] = set()
-    depth, begins = 0, True
-    for match in re.finditer(r"\w+|[(){}\[\],;]", text):
-        word = match[0]
-        depth += (word in "([{") - (word in ")]}")
-        if depth < 0 or word == ";":
-            break
-        if depth == 0 and begins and word[0].isidentifier():
-            names.add(word)
-        begins = depth == 0 and word == ","
-    return names

@@ -35,6 +35,8 @@ CHANGES = 0.2  # of the budget: what changes of the fastest program's source may
 GAIN = 0.01  # least relative gain of a step
 ALL_LAUNCHES = 1 << 30  # what a kernel counts for that makes all launches of a loop
 STAYS_IN_REGISTERS = "what one launch leaves for the next stays in registers"
+LARGE_GAIN = 1.5  # of a tiled kernel, from which a search begins with it
+FIRST_CHANGES = ("work_axes", "fast_division")  # of the source, before all transformations
 SLOWER = 2.0  # predicted time over that of the state, from which a candidate is not executed
 
 T = TypeVar("T")
@@ -75,7 +77,8 @@ class Search:
         self._reserve_for_last(first)
         origin = SearchState({}, self.program.text, first)
         beam_states = self._keep_sums(origin)
-        beam_states = [*beam_states[:-1], *self._divide_fast(beam_states[-1])]
+        for name in FIRST_CHANGES:
+            beam_states = [*beam_states[:-1], *self._change_first(name, beam_states[-1])]
         beam_states = [*beam_states[:-1], *self._fuse_launches(beam_states[-1])]
         origin = beam_states[-1]  # of all plans
         beam = [origin]
@@ -166,12 +169,14 @@ class Search:
         self.program = read_program(state.text, self.evaluator.target.arch)
         return [origin, SearchState({}, state.text, state.found, state.step)]
 
-    def _divide_fast(self, origin: SearchState) -> list[SearchState]:
-        """The original, then the program that divides by multiplication, if it is better: later moves copy it."""
-        name = "fast_division"
+    def _change_first(self, name: str, origin: SearchState) -> list[SearchState]:
+        """The program with a change of one kind, if it is better, and the original. Later moves begin with the last of
+        both: the original where most of them do not apply to what is changed, and that gains little."""
         state = None if self._is_over() else self._try_changes(name, SOURCE_CHANGES[name], origin, set())
         if state is None:
             return [origin]
+        if name == "work_axes" and state.found.duration_ns * LARGE_GAIN > origin.found.duration_ns:
+            return [state, origin]
         self.program = read_program(state.text, self.evaluator.target.arch)
         return [origin, SearchState({}, state.text, state.found, state.step)]
 

@@ -6,7 +6,8 @@ import needs
 import pytest
 
 from hipsynth.tuning.optimize.emit import emit_program
-from hipsynth.tuning.optimize.program_model import ParsedProgram, is_dim3_variable, read_program
+from hipsynth.tuning.optimize.launch_shape import is_dim3_variable
+from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import Shape, TransformationPlan
 from hipsynth.tuning.optimize.transformations import list_moves

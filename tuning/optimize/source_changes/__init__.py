@@ -18,11 +18,13 @@ from hipsynth.tuning.optimize.source_changes import (
     retile,
     serial_section,
     split_k,
+    work_axes,
 )
 from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
 
 # By the name of its file, in the order in which a search tries them.
 SOURCE_CHANGES: Mapping[str, SourceChanger] = {
+    "work_axes": work_axes.CHANGER,
     "retile": retile.CHANGER,
     "serial_section": serial_section.CHANGER,
     "one_pass": one_pass.CHANGER,

@@ -22,6 +22,7 @@ from hipsynth.tuning.optimize.helper_text import select_helpers
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.source_changes.integer_types import TYPE_WORDS, IntegerTypes
+from hipsynth.tuning.optimize.source_changes.launch_numbers import LaunchNumbers
 from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
 from hipsynth.tuning.optimize.statements import NotUnderstood
 
@@ -87,10 +88,6 @@ _ASSIGNED = frozenset({"/=", "%="})
 _CHAINED = frozenset({"*", *_METHODS})
 _SIGNS = "( [ { } , ; = + < > ? : return && || == != <= >= += -= *= /= %= & | ^ << >>"
 _BEFORE = frozenset(_SIGNS.split())  # an operand that nothing binds more strongly
-_UNIFORM = frozenset("+-*/%()")
-_NO_SPACE = re.compile(r"(?<=[(<]) | (?=[)<>])|(?<=>) (?=\()")
-_CAST = re.compile(rf"(\((?:(?:{'|'.join(sorted(TYPE_WORDS))}) ?)+\)) ")
-_CASTS = frozenset({"static_cast", "<", ">"})
 _SIMPLE = re.compile(r"[\w.]+")
 # An argument that may be written twice.
 _REPEATABLE = re.compile(r"(?!.*(?:\+\+|--))(?:[\w\s.+*/%-]|\.size\(\)|\(\w[\w ]*\)\s*(?=\w))*")
@@ -113,13 +110,22 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
     if kernels:
         used = " ".join(edit.text for edit in edits)
         helpers = select_helpers(_DEFINITIONS, used, program.text)
-        first = min(kernel.start for kernel in kernels)
+        first = min(_find_head(program, kernel) for kernel in kernels)
         edits.append(Edit(first, first, helpers + "\n"))
         text = apply_edits(program.unit.text, join_insertions(edits)).decode(errors="surrogateescape")
         yield SourceChange(" + ".join(kernel.name for kernel in kernels), text, WHY)
 
 
 CHANGER = SourceChanger("SQ_INSTS_VALU", list_changes)
+
+
+def _find_head(program: ParsedProgram, kernel: KernelDefinition) -> int:
+    """Where the kernel begins with the comment above it."""
+    text = program.unit.text
+    at = text.rfind(b"\n", 0, kernel.start) + 1
+    while text[text.rfind(b"\n", 0, max(at - 1, 0)) + 1 : at].startswith(b"//"):
+        at = text.rfind(b"\n", 0, at - 1) + 1
+    return at if text[at : kernel.start].startswith(b"//") or not text[at : kernel.start].strip() else kernel.start
 
 
 @dataclass(frozen=True)
@@ -139,6 +145,7 @@ class _KernelDivisions:
     def __post_init__(self) -> None:
         self.body = Body(self.program, self.kernel)
         self.types = IntegerTypes(self.body)
+        self.numbers = LaunchNumbers(self.types)
         self.tokens = self.program.tokens
 
     def edits(self) -> list[Edit]:
@@ -148,7 +155,7 @@ class _KernelDivisions:
         defined = [i for i in names if kernel.start <= tokens[i].start < tokens[kernel.first].start]
         if not kernel.launches or len(defined) != 1 or "Divisor" in self.program.text:
             return []
-        self.body.check_plain()
+        self.body.check_plain(lambdas=True)
         edits = list(self._edit_divisions())
         if not edits:
             return []
@@ -305,43 +312,8 @@ class _KernelDivisions:
     def _find_number(self, span: tuple[int, int]) -> _LaunchNumber | None:
         """The number of the launch that an expression is; None for one that may differ between work-items, and for
         constants, by which compilers divide fast."""
-        kind, text = self.types.find(span), self._write_for_host(span)
+        kind, text = self.types.find(span), self.numbers.write(span)
         return _LaunchNumber(kind, text) if kind in _STRUCTS and text is not None and "{" in text else None
-
-    def _write_for_host(self, span: tuple[int, int]) -> str | None:
-        """An expression with {name} for each parameter; None if it has anything but parameters and constants."""
-        words = []
-        for i in range(*span):
-            token = self.tokens[i]
-            if token.text in TYPE_WORDS | _CASTS:
-                words.append(token.text)
-            elif token.identifier:
-                value = self._write_name(i)
-                if value is None:
-                    return None
-                words.append(value)
-            elif token.text in _UNIFORM or re.fullmatch(r"\d+[uU]?", token.text):
-                words.append(token.text)
-            else:
-                return None
-        return _CAST.sub(r"\1", _NO_SPACE.sub("", " ".join(words)))
-
-    def _write_name(self, at: int) -> str | None:
-        token = self.tokens[at]
-        place = self.body.local(token)
-        if place < 0:
-            if self.types.find_parameter(token.text):
-                fits = not self.types.is_changed(token.text, place) and not self.types.is_narrow(token.text)
-                return f"{{{token.text}}}" if fits else None
-            return token.text if self.types.is_constant(token.text) else None
-        value = self.types.find_initial_value(place)
-        text = self._write_for_host(value) if value is not None else None
-        if value is None or text is None:
-            return None
-        kind = self.types.find_local(place)
-        if self.types.find(value) != kind:
-            return f"static_cast<{kind}>({text})"
-        return text if re.fullmatch(r"[\w{}]+", text) else f"({text})"
 
 
 def _strip_brackets(text: str) -> str:

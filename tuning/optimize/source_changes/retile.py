@@ -18,19 +18,15 @@ from hipsynth.core.errors import HipsynthError
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.tokens import find_closing, split_at
-from hipsynth.tuning.optimize.emit import emit_program
-from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, KernelTime
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram, read_program
 from hipsynth.tuning.optimize.source_changes.row_loops import Span
 from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
+from hipsynth.tuning.optimize.source_changes.tilings import list_tilings, write_tilings
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
-from hipsynth.tuning.optimize.transformation_plan import AXES, TransformationPlan
-from hipsynth.tuning.optimize.transformations import list_moves
-from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
+from hipsynth.tuning.optimize.transformation_plan import AXES
 
-TILINGS = ("matrix_cores", "lds_tile")
-MOST_OF_EACH = 2
 NOTABLE = 0.1  # share of the program's time from which a kernel is worth it
 _BARRIER = "__syncthreads"
 
@@ -45,24 +41,11 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
             plain = read_program(write_untiled(program, kernel), target.arch)
         except (NotUnderstood, HipsynthError):
             continue
-        for plan, name in _list_tilings(plain, kernel.name, run):
-            try:
-                text = emit_program(plain, {kernel.name: plan}, {kernel.name: run.block})
-            except NotUnderstood:
-                continue
-            yield SourceChange(kernel.name, text, f"larger tiles than those of its own ({name})")
+        tilings = list_tilings(plain, kernel.name, run.bottleneck, run.grid, run.block)
+        yield from write_tilings(plain, kernel.name, run.block, tilings, "larger tiles than those of its own")
 
 
 CHANGER = SourceChanger("SQ_INSTS_LDS", list_changes)
-
-
-def _list_tilings(program: ParsedProgram, name: str, run: KernelTime) -> Iterator[tuple[TransformationPlan, str]]:
-    kernel = next(kernel for kernel in program.kernels if kernel.name == name)
-    view = KernelView(program, kernel, TransformationPlan(), run.bottleneck, run.grid, run.block)
-    moves = list_moves(view)
-    for tiling in TILINGS:
-        offered = (move.plan for move in moves if move.transformation == tiling)
-        yield from ((plan, tiling) for plan in itertools.islice(offered, MOST_OF_EACH))
 
 
 def write_untiled(program: ParsedProgram, kernel: KernelDefinition) -> str:

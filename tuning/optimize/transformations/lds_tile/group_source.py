@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.tuning.optimize.launch_shape import read_shape_component
 from hipsynth.tuning.optimize.program_model import (
     KernelDefinition,
     LaunchStatement,
     ParsedProgram,
-    is_dim3_variable,
 )
 from hipsynth.tuning.optimize.transformation_plan import AXES
 from hipsynth.tuning.optimize.transformations.hints import restrict_pointer
@@ -134,7 +134,7 @@ class GroupWriter:
     def _write_launch(self, launch: LaunchStatement) -> str:
         items = {axis: self._count_items(launch, axis) for axis in (0, 1)}
         groups = [self._count_groups(launch, axis, items[axis]) for axis in (0, 1)]
-        third = self._component(launch.grid, 2)
+        third = read_shape_component(self.program.text, launch.grid, 2)
         grid = ", ".join([*groups, third] if third != "1" else groups)
         lanes = ", ".join(map(str, self.lanes))
         rest = "".join(f", {part}" for part in launch.rest)
@@ -145,7 +145,7 @@ class GroupWriter:
         """Groups of the new kernel along an axis: rounded up from the work-items, or from what they are rounded up
         from."""
         width = self.widths[axis]
-        grid, block = (self._component(shape, axis) for shape in (launch.grid, launch.block))
+        grid, block = (read_shape_component(self.program.text, shape, axis) for shape in (launch.grid, launch.block))
         if block.isdigit() and width % int(block) == 0:
             rounded = re.fullmatch(rf"\((.+) \+ {int(block) - 1}\) / {block}", grid)
             if rounded and rounded[1].count("(") == rounded[1].count(")"):
@@ -153,32 +153,6 @@ class GroupWriter:
         return f"({items} + {width - 1}) / {width}"
 
     def _count_items(self, launch: LaunchStatement, axis: int) -> str:
-        sizes = [self._component(shape, axis) for shape in (launch.grid, launch.block)]
+        sizes = [read_shape_component(self.program.text, shape, axis) for shape in (launch.grid, launch.block)]
         factors = [size if re.fullmatch(r"[\w.]+", size) else f"({size})" for size in sizes if size != "1"]
         return " * ".join(factors) or "1"
-
-    def _component(self, shape: str, axis: int) -> str:
-        """One number of a launch's shape."""
-        if re.fullmatch(r"\w+", shape):
-            named = is_dim3_variable(self.program.text, shape)
-            return f"{shape}.{AXES[axis]}" if named else (shape if axis == 0 else "1")
-        parts = _split_dim3(shape)
-        if parts is None:
-            return f"dim3({shape}).{AXES[axis]}"
-        return parts[axis] if axis < len(parts) else "1"
-
-
-def _split_dim3(shape: str) -> list[str] | None:
-    """The numbers in `dim3(...)`; None for other expressions."""
-    if not shape.startswith("dim3(") or not shape.endswith(")"):
-        return None
-    parts, depth = [""], 0
-    for sign in shape[len("dim3(") : -1]:
-        depth += (sign in "([{") - (sign in ")]}")
-        if depth < 0:
-            return None
-        if sign == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += sign
-    return [part.strip() for part in parts]

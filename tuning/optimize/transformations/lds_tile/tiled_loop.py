@@ -98,10 +98,10 @@ def make_reader(program: ParsedProgram, kernel: KernelDefinition, block: Shape) 
     if any(mark in t.text for t in body.tokens[kernel.first : kernel.last] for mark in _EFFECTS if t.identifier):
         raise NotUnderstood("a function with effects")
     pointers = {parameter.name: parameter for parameter in kernel.parameters if parameter.base}
-    return TilingReader(body, TiledLoop(body, dict(_find_indices(body, block))), pointers)
+    return TilingReader(body, TiledLoop(body, dict(find_indices(body, block))), pointers)
 
 
-def _find_indices(body: Body, block: Shape) -> Iterator[tuple[tuple[int, int], int]]:
+def find_indices(body: Body, block: Shape) -> Iterator[tuple[tuple[int, int], int]]:
     """Tokens such as `blockIdx.x * blockDim.x + threadIdx.x`, with the axis. Raises for any other coordinate."""
     tokens, at, last = body.tokens, body.kernel.first, body.kernel.last
     while at < last:

@@ -1,0 +1,63 @@
+"""Tiles for kernels that number their work-items in another form than tiles need: by one flat number, by groups along
+other axes, or with a nest of loops. The kernel is written with coordinates along x and y and one loop, then tiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hipsynth.core.errors import HipsynthError
+from hipsynth.profiling.backends.protocol import Target
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, KernelTime
+from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram, read_program
+from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
+from hipsynth.tuning.optimize.source_changes.tilings import list_tilings, write_tilings
+from hipsynth.tuning.optimize.source_changes.work_axes import flat_number, group_axes, loop_nest, sum_start
+from hipsynth.tuning.optimize.source_changes.work_axes.numbered_kernel import NumberedKernel
+from hipsynth.tuning.optimize.statements import NotUnderstood
+
+NOTABLE = 0.1  # share of the program's time from which a kernel is worth it
+TILINGS = ("matrix_cores", "lds_tile", "lds_transpose")
+WHY = "work-items along x and y of the grid can share what they load"
+
+
+def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Target) -> Iterator[SourceChange]:
+    """The program with a kernel renumbered and tiled, with each of the first tiles that the transformations offer."""
+    for kernel in program.kernels:
+        run = timed.of(kernel.name)
+        is_notable = run is not None and run.duration_ns >= NOTABLE * timed.duration_ns
+        if run is None or not is_notable or not kernel.launches or not kernel.independent:
+            continue
+        if any(list_tilings(program, kernel.name, run.bottleneck, run.grid, run.block, TILINGS)):
+            continue
+        for numbered in _list_numbered(program, kernel, run, target.arch):
+            changed = read_program(numbered.text, target.arch)
+            shape = numbered.grid, numbered.block
+            tilings = list(list_tilings(changed, kernel.name, run.bottleneck, *shape, TILINGS))
+            yield from write_tilings(changed, kernel.name, numbered.block, iter(tilings), WHY)
+            if tilings:
+                break
+
+
+CHANGER = SourceChanger("TCP_TOTAL_CACHE_ACCESSES", list_changes)
+
+
+def _list_numbered(
+    program: ParsedProgram, kernel: KernelDefinition, run: KernelTime, arch: str
+) -> Iterator[NumberedKernel]:
+    """The program with the kernel's coordinates in each form, with one loop where it has a nest of them, and sums that
+    begin with 0."""
+    forms = [NumberedKernel(program.text, run.grid, run.block)]
+    for module in (flat_number, group_axes):
+        try:
+            forms += module.list_numbered(program, kernel, run.grid, run.block)
+        except NotUnderstood:
+            continue
+    for form in forms:
+        try:
+            text = form.text
+            for change in (loop_nest.merge_loops, sum_start.move_starts):
+                changed = read_program(text, arch)
+                text = change(changed, next(each for each in changed.kernels if each.name == kernel.name)) or text
+        except (NotUnderstood, HipsynthError):
+            continue
+        yield NumberedKernel(text, form.grid, form.block)
