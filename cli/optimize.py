@@ -193,6 +193,7 @@ def result_summary(result: OptimizeResult, patched: Path | None) -> str:
     """What the search found, for a terminal; `patched`: where the faster program was written."""
     less = "only hints and unrolling" if result.language == "hip" else "meta-parameters stay"
     lines = [f"kernel {name}: {less}, because {why}" for name, why in result.refused.items()]
+    lines += [f"{name} was left out, by a fault of its own: {why}" for name, why in result.left_out.items()]
     ended = {
         "budget": "the search ended with its budget; a larger one may find more",
         "clock": "the clock ended the search before its budget was used; --clock gives it more time",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from hipsynth.tuning.optimize.analysis_faults import AnalysisFaults, iterate_safely
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.program_model import ParsedProgram
@@ -35,23 +37,27 @@ def make_candidates(
     origin: SearchState,
     tried: Collection[str],
     allow: frozenset[str] = frozenset(),
+    faults: AnalysisFaults | None = None,
 ) -> list[tuple[Move, str]]:
     """The moves of all kernels in round-robin order, beginning with the slowest kernel. `origin` is the program without
-    a plan."""
+    a plan; transformations that fail are left out, and noted in `faults`."""
     blocks = launch_blocks(program, origin.found)
     rows = []
     for view in _kernel_views(program, state, origin, allow):
         row: list[tuple[Move, str]] = []
-        for move in list_moves(view):
+        for move in list_moves(view, faults):
             plans: Plans = {**state.plans, move.kernel: move.plan}
-            try:
-                text = emit_program(program, plans, blocks)
-            except NotUnderstood:
-                continue
-            if text not in tried and all(text != other for _, other in row):
+            text = next(iterate_safely(faults, move.transformation, _write_program(program, plans, blocks)), None)
+            if text is not None and text not in tried and all(text != other for _, other in row):
                 row.append((move, text))
         rows.append(row)
     return [row[i] for i in range(max(map(len, rows), default=0)) for row in rows if i < len(row)]
+
+
+def _write_program(program: ParsedProgram, plans: Plans, blocks: dict[str, Shape]) -> Iterator[str]:
+    """The program with these plans, if they apply."""
+    with contextlib.suppress(NotUnderstood):
+        yield emit_program(program, plans, blocks)
 
 
 def launch_blocks(program: ParsedProgram, first: CandidateMeasurement) -> dict[str, Shape]:

@@ -140,8 +140,9 @@ class OptimizeDocument(TabularDocument):
     or "refused" (`reason`). `step`: the last of the steps that led to the result; `uncertainty`: of the speed-up,
     relative; `refused`: why work-items of a kernel cannot be assigned otherwise. `ended`: what ended the search;
     `shapes`: the speed-up at each shape that was timed, of an improved program; `holds`: nothing is lost at those that
-    the search never saw; `dispatch`: kernels that are changed for some sizes alone -> for which. `llm`: with --llm.
-    Of Python scripts (`language` "triton"): `gains` by kernel, and `refusals`, the codes of `refused`."""
+    the search never saw; `dispatch`: kernels that are changed for some sizes alone -> for which. `left_out`: analyses
+    that failed by a fault of their own -> the error. `llm`: with --llm. Of Python scripts (`language`
+    "triton"): `gains` by kernel, and `refusals`, the codes of `refused`."""
 
     path: str
     arch: str
@@ -161,6 +162,7 @@ class OptimizeDocument(TabularDocument):
     holds: bool
     shapes: tuple[ShapeSpeedup, ...]
     dispatch: Mapping[str, str]
+    left_out: Mapping[str, str] = field(default_factory=dict)
     llm: ModelRun | None = None
     patched: str | None
     language: str = "hip"

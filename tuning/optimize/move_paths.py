@@ -14,6 +14,7 @@ from hipsynth.core.reasons import Reason
 from hipsynth.core.store.splits import splits_of
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.backends.protocol import Target
+from hipsynth.tuning.optimize.analysis_faults import AnalysisFaults
 from hipsynth.tuning.optimize.candidates import SearchState, make_candidates
 from hipsynth.tuning.optimize.documents import VerificationCheck
 from hipsynth.tuning.optimize.evaluate import RUN_TIME_S, CandidateMeasurement, Evaluator
@@ -86,7 +87,9 @@ class PathWalker:
             expected = self.predict(state.text) if state.found.ok else None
             if expected is None:
                 return
-            candidates = make_candidates(self.program, state, origin, (state.text, self.program.text))
+            candidates = make_candidates(
+                self.program, state, origin, (state.text, self.program.text), faults=AnalysisFaults()
+            )
             valued = self._value_moves(state, depth, candidates, expected)
             runs = dict(self._execute_moves(state, valued, candidates))
             executed = tuple(

@@ -87,6 +87,7 @@ class OptimizeResult:
     language: str = "hip"
     gains: tuple[KernelGain, ...] = ()
     refusals: Mapping[str, Reason] = field(default_factory=dict)  # the codes of `refused`, of scripts
+    left_out: Mapping[str, str] = field(default_factory=dict)  # analyses that failed by a fault of theirs -> the error
 
     @property
     def holds(self) -> bool:
@@ -120,6 +121,7 @@ class OptimizeResult:
             holds=self.holds,
             shapes=self.shapes,
             dispatch={kernel: guard.condition for kernel, guard in self.guards.items()},
+            left_out=self.left_out,
             llm=llm,
             patched=None if patched is None else str(patched),
             language=self.language,
@@ -252,7 +254,8 @@ def _build_result(
     lines = difflib.unified_diff(original.splitlines(True), text.splitlines(True), "original", "optimized")
     unsure = ratio_uncertainty(*timed) if timed and best else 0.0
     return OptimizeResult(status, reason, before, after, verification, tuple(search.steps), text, "".join(lines),
-                     search.spent_s, refused, unsure, best.step if best else -1, search.ended)  # fmt: skip
+                     search.spent_s, refused, unsure, best.step if best else -1, search.ended,
+                     left_out=search.faults.failed)  # fmt: skip
 
 
 def duration_predictor(target: Target, arguments: Arguments) -> Callable[[str], float | None]:

@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import TypeVar
 
 from hipsynth.core.errors import HipsynthError
+from hipsynth.tuning.optimize.analysis_faults import AnalysisFaults
 from hipsynth.tuning.optimize.candidates import SearchState, make_candidates
 from hipsynth.tuning.optimize.documents import SearchEnd, SearchStep, StepOutcome, VerificationCheck
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, changed_metrics, is_short_launch
@@ -61,6 +62,7 @@ class Search:
     steps: list[SearchStep] = field(default_factory=list)
     spent_s: float = 0.0
     ended: SearchEnd = SearchEnd.NOTHING_LEFT
+    faults: AnalysisFaults = field(default_factory=AnalysisFaults)
     orders: GroupOrders = field(init=False)
     _reserve_s: float = 0.0  # of the budget, for what comes last: changes of the source, orders of work-groups
     _orders_s: float = 0.0  # the part of it for orders
@@ -99,7 +101,7 @@ class Search:
         target = self.evaluator.target
         self.orders = GroupOrders(target, count_tries(self.program.text, first, target))
         self._orders_s = min(ORDERS * self.budget_s, self.orders.tries * first.price)
-        changes = sum(1 for _ in list_source_changes(self.program, first, target))
+        changes = sum(1 for _ in list_source_changes(self.program, first, target, self.faults))
         self._reserve_s = self._orders_s + min(CHANGES * self.budget_s, changes * first.price)
 
     def _change_source(self, state: SearchState) -> list[SearchState]:
@@ -122,7 +124,7 @@ class Search:
             program = read_program(state.text, target.arch)
         except HipsynthError:
             return None
-        for change in changer.list_changes(program, state.found, target):
+        for change in self.faults.iterate(name, changer.list_changes(program, state.found, target)):
             if self._is_over() or len(texts_tried) >= MOST_CHANGES:
                 return None
             if change.text in texts_tried:
@@ -156,7 +158,7 @@ class Search:
 
     def _keep_sums(self, origin: SearchState) -> list[SearchState]:
         """The original, then the program whose loops change local variables in place of elements, if it is better."""
-        sums = keep_sums_in_registers(self.program)
+        sums = self.faults.call("register_sums", lambda: keep_sums_in_registers(self.program))
         if sums is None or self._is_over():
             return [origin]
         why = "a loop that changes an element of memory loads and stores it in each iteration"
@@ -201,7 +203,7 @@ class Search:
     def _next_fusion(self, state: SearchState, texts_tried: set[str]) -> Fusion | None:
         """The first fusion that was not tried; loops by one work-group if all their launches are short."""
         device = self.evaluator.target.device
-        for fusion in find_fusions(self.program):
+        for fusion in self.faults.iterate("fuse", find_fusions(self.program)):
             short = (is_short_launch(state.found.of(name), device) for name in fusion.kernels)
             if fusion.text not in texts_tried and (not fusion.one_group or all(short)):
                 return fusion
@@ -236,7 +238,7 @@ class Search:
         """Executes the most promising new candidates of the states in the beam; returns those that are faster."""
         options: list[Option] = []
         for state in beam:
-            for move, text in make_candidates(self.program, state, origin, tried, self.allow):
+            for move, text in make_candidates(self.program, state, origin, tried, self.allow, self.faults):
                 options.append((0.0, len(options), state, move, text))
         evident = [option for option in options if option[3].evident]
         others = [option for option in options if not option[3].evident and not self._is_known_slower(option)]

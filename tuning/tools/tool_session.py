@@ -13,11 +13,12 @@ from pathlib import Path
 from hipsynth.core.errors import HipsynthError
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
+from hipsynth.tuning.optimize.analysis_faults import AnalysisFaults
 from hipsynth.tuning.optimize.candidates import SearchState, make_candidates
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator
 from hipsynth.tuning.optimize.optimize import duration_predictor
 from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
-from hipsynth.tuning.optimize.source_changes import list_some_changes
+from hipsynth.tuning.optimize.source_changes import MOST_CHANGES, list_source_changes
 from hipsynth.tuning.optimize.transformation_plan import Move, Plans, TransformationPlan
 from hipsynth.tuning.optimize.verification_sizes import Arguments
 from hipsynth.tuning.optimize.verify import Verification, Verifier
@@ -75,6 +76,7 @@ class ToolSession:
         self.limits, self.journal, self.sizes, self.allow = limits or ToolLimits(), journal, sizes, allow
         self.versions: dict[str, Version] = {}
         self.calls, self.seconds = 0, 0.0
+        self.faults = AnalysisFaults()
         # What is known of texts, whatever they are called.
         self._evaluations: dict[tuple[str, Arguments], CandidateMeasurement] = {}
         self._predictions: dict[tuple[str, Arguments], float | None] = {}
@@ -174,7 +176,9 @@ class ToolSession:
     def moves(self, version: Version) -> list[tuple[Move, str]]:
         """The moves that apply to a program, in a fixed order, each with the program text after it."""
         origin = self.state(self.versions[version.base])
-        return make_candidates(self.parsed(version), self.state(version), origin, (version.text,), self.allow)
+        return make_candidates(
+            self.parsed(version), self.state(version), origin, (version.text,), self.allow, self.faults
+        )
 
     def source_changes(self, version: Version) -> list[tuple[Move, str]]:
         """The changes of a program's source that apply to it, as moves without a plan, each with the text after it."""
@@ -184,7 +188,7 @@ class ToolSession:
             return []
         return [
             (Move(name, change.kernel, TransformationPlan(), change.why), change.text)
-            for name, change in list_some_changes(program, self.ran(version), self.target)
+            for name, change in list_source_changes(program, self.ran(version), self.target, self.faults, MOST_CHANGES)
         ]
 
     def expected_gain(self, version: Version, changed: str) -> float | None:

@@ -132,6 +132,7 @@ REFUSED = {
     "a reach that is not known": "for (int k = 0; k < m; ++k) out[y * n + x] += in[y * n + x + k];",
     "a place that is rounded": "out[y * n + x] = in[y * n + x / 2] + in[y * n + x / 2 + 1] + in[y * n + x / 2 + 2];",
     "an early end": "for (int k = 0; k < 4; ++k) { if (in[y * n + x + k] > 0) return; }",
+    "planes of rows": "out[x] = in[y * n * n + x + 1] + in[y * n * n + x - n] + in[y * n * n + x];",
     "a very long reach": "out[y * n + x] = in[y * n + x] + in[y * n + x + 1] + in[y * n + x + 99];",
 }
 

@@ -96,6 +96,12 @@ KERNELS = {
         f"{GUARD}  float sum = 0; {LOOP}sum += a[row * depth + k] * b[k * n + col];\n  c[row * n + col] = sum;",
         LAUNCH.replace("(m + 15) / 16)", "m)").replace("dim3(16, 16)", "16"),
     ),
+    "coordinates where they are used": write(
+        f"  float sum = 0; {LOOP}sum += a[(blockIdx.y * blockDim.y + threadIdx.y) * depth + k] * "
+        "b[k * n + blockIdx.x * blockDim.x + threadIdx.x];\n"
+        "  c[(blockIdx.y * blockDim.y + threadIdx.y) * n + blockIdx.x * blockDim.x + threadIdx.x] = sum;",
+        "product<<<dim3(n / 5, m / 7), dim3(5, 7)>>>(a, b, c, m, n, depth)",
+    ),
     "a template with a constant group": write(
         "  const int row = blockIdx.y * SIDE + threadIdx.y, col = blockIdx.x * SIDE + threadIdx.x;\n"
         f"{GUARD}  T sum = T(0); {LOOP}sum += a[row * depth + k] * b[k * n + col];\n  c[row * n + col] = sum;",
@@ -103,7 +109,7 @@ KERNELS = {
         "#define SIDE 16\ntemplate <typename T>\n" + SIZED.replace("float", "T"),
     ),
 }
-BLOCKS = {"no bounds": (5, 7, 1), "a row a group": (16, 1, 1)}
+BLOCKS = {"no bounds": (5, 7, 1), "coordinates where they are used": (5, 7, 1), "a row a group": (16, 1, 1)}
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -367,6 +367,20 @@ def test_a_search_keeps_what_is_faster_and_correct(program: ParsedProgram) -> No
     assert any(step.reason == "not faster" for step in found.steps)
 
 
+def test_an_analysis_that_fails_is_left_out(program: ParsedProgram, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> Iterator[TransformationPlan]:
+        raise IndexError("a fault")
+        yield TransformationPlan()
+
+    broken = replace(TRANSFORMATIONS["jam"], list_plans=fail)
+    monkeypatch.setattr("hipsynth.tuning.optimize.transformations.TRANSFORMATIONS", {**TRANSFORMATIONS, "jam": broken})
+    monkeypatch.setattr("hipsynth.tuning.optimize.search.keep_sums_in_registers", lambda _: fail().__next__())
+    found = search(program, 200.0)
+    assert found.run()[0].found.duration_ns == 62.0
+    assert found.faults.failed.keys() == {"jam", "register_sums"}
+    assert re.fullmatch(r"IndexError: a fault at fail, line \d+", found.faults.failed["jam"])
+
+
 def test_a_search_is_deterministic_and_ends_with_its_budget(program: ParsedProgram) -> None:
     one, two = search(program, 12.0), search(program, 12.0)
     one.run(), two.run()

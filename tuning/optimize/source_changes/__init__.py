@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 
 from hipsynth.profiling.backends.protocol import Target
+from hipsynth.tuning.optimize.analysis_faults import AnalysisFaults, iterate_safely
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.program_model import ParsedProgram
 from hipsynth.tuning.optimize.source_changes import (
@@ -38,18 +39,14 @@ MOST_CHANGES = 4  # of each kind that are tried
 
 
 def list_source_changes(
-    program: ParsedProgram, timed: CandidateMeasurement, target: Target
+    program: ParsedProgram,
+    timed: CandidateMeasurement,
+    target: Target,
+    faults: AnalysisFaults | None = None,
+    most: int | None = None,
 ) -> Iterator[tuple[str, SourceChange]]:
-    """All changes of a program, each with the name of its kind."""
+    """The changes of a program, at most so many of each kind, each with the name of its kind."""
     for name, changer in SOURCE_CHANGES.items():
-        for change in changer.list_changes(program, timed, target):
-            yield name, change
-
-
-def list_some_changes(
-    program: ParsedProgram, timed: CandidateMeasurement, target: Target
-) -> Iterator[tuple[str, SourceChange]]:
-    """The first changes of each kind, as many as a search tries."""
-    for name, changer in SOURCE_CHANGES.items():
-        for change in itertools.islice(changer.list_changes(program, timed, target), MOST_CHANGES):
+        changes = iterate_safely(faults, name, changer.list_changes(program, timed, target))
+        for change in itertools.islice(changes, most):
             yield name, change

@@ -10,7 +10,7 @@ from hipsynth.tuning.optimize.program_model import ParsedProgram
 from hipsynth.tuning.optimize.source_changes.source_change import SourceChange
 from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import Shape, TransformationPlan
-from hipsynth.tuning.optimize.transformations import list_moves
+from hipsynth.tuning.optimize.transformations import TRANSFORMATIONS
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 
 PRODUCTS = ("matrix_cores", "lds_tile")
@@ -22,10 +22,10 @@ def list_tilings(
 ) -> Iterator[tuple[str, TransformationPlan]]:
     """The first plans of each kind of tiling for a kernel, with the kind."""
     kernel = next(kernel for kernel in program.kernels if kernel.name == name)
-    moves = list_moves(KernelView(program, kernel, TransformationPlan(), bottleneck, grid, block))
+    view = KernelView(program, kernel, TransformationPlan(), bottleneck, grid, block)
     for kind in kinds:
-        offered = (move.plan for move in moves if move.transformation == kind)
-        yield from ((kind, plan) for plan in itertools.islice(offered, MOST_OF_EACH))
+        plans = itertools.islice(TRANSFORMATIONS[kind].list_plans(view), MOST_OF_EACH)
+        yield from ((kind, plan) for plan in plans)
 
 
 def write_tilings(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 
+from hipsynth.tuning.optimize.analysis_faults import AnalysisFaults, iterate_safely
 from hipsynth.tuning.optimize.transformation_plan import Move, TransformationPlan
 from hipsynth.tuning.optimize.transformations import (
     atomics,
@@ -60,7 +61,7 @@ REWRITES = frozenset(
 )  # that write a kernel anew, to which no other one is added
 
 
-def list_moves(view: KernelView) -> list[Move]:
+def list_moves(view: KernelView, faults: AnalysisFaults | None = None) -> list[Move]:
     """All moves from a kernel's plan, in round-robin order of the transformations, those for its bottleneck first."""
     limit = view.bottleneck
     rows: list[list[Move]] = []
@@ -69,7 +70,7 @@ def list_moves(view: KernelView) -> list[Move]:
         rows.append([])
         if view.plan.is_complete and name not in REWRITES:
             continue
-        for plan in transformation.list_plans(view):
+        for plan in iterate_safely(faults, name, transformation.list_plans(view)):
             if plan not in plans:
                 plans.add(plan)
                 for_it = f"limited by {limit}" if limit in transformation.helps else "for any limit"

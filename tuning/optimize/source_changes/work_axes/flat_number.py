@@ -17,7 +17,7 @@ from hipsynth.source.tokens import find_closing, split_at, text_between
 from hipsynth.tuning.optimize.function_text import choose_free_name
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
-from hipsynth.tuning.optimize.source_changes.work_axes.number_parts import Digit, Factor, PartReader
+from hipsynth.tuning.optimize.source_changes.work_axes.number_parts import Digit, ExtentFactor, PartReader
 from hipsynth.tuning.optimize.source_changes.work_axes.numbered_kernel import SIDE, NumberedKernel
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformation_plan import AXES, Shape
@@ -44,7 +44,7 @@ class _Bound:
 
     span: Span
     negated: bool
-    total: tuple[Factor, ...]
+    total: tuple[ExtentFactor, ...]
 
 
 @dataclass
@@ -124,7 +124,7 @@ class _Writer:
                 return _Bound((start, end), negated, tuple(self.reader.list_factors((start + 2, end))))
         raise NotUnderstood("no bound of the number")
 
-    def _resolve_total(self, total: tuple[Factor, ...], places: list[int]) -> tuple[Factor, ...]:
+    def _resolve_total(self, total: tuple[ExtentFactor, ...], places: list[int]) -> tuple[ExtentFactor, ...]:
         """The factors of the bound; of a parameter those that the host multiplies for it."""
         top = self.reader.parts[max(places, key=lambda place: len(self.reader.parts[place].divisors))]
         if top.extent is not None or len(total) != 1 or not _PARAMETER.fullmatch(total[0].host):
@@ -140,7 +140,10 @@ class _Writer:
                 raise NotUnderstood("a bound of which the host does not show that it is a product of the extents")
             left.remove(text)
         host = _write_product(left or ["1"])
-        return (*top.divisors, Factor(host, f"({total[0].text} / {_write_product(f.text for f in top.divisors)})"))
+        return (
+            *top.divisors,
+            ExtentFactor(host, f"({total[0].text} / {_write_product(f.text for f in top.divisors)})"),
+        )
 
     def _find_uses(self, bound: _Bound) -> Iterator[tuple[int, int]]:
         """Tokens that name a part of the number, outside the declarations of parts and the bound."""
@@ -205,15 +208,15 @@ class _Writer:
             if not names:
                 continue
             head = self._text((statement.start, next(i for i in range(*statement.span) if self._declares(i))))
-            kept = []
+            declarators = []
             for start, end in split_at(self.tokens, statement.start, statement.end - 1, ","):
                 at = next((i for i in range(start, end) if self._declares(i)), start)
                 place = self.tokens[at].start
                 if place in values_by_place:
-                    kept.append(f"{self.tokens[at].text} = {values_by_place[place]}")
+                    declarators.append(f"{self.tokens[at].text} = {values_by_place[place]}")
                 elif place not in self.declared:
-                    kept.append(self._text((at, end)))
-            text = f"{head} {', '.join(kept)};" if kept else ""
+                    declarators.append(self._text((at, end)))
+            text = f"{head} {', '.join(declarators)};" if declarators else ""
             yield Edit(self.tokens[statement.start].start, self.tokens[statement.end - 1].end, text)
 
     def _list_items(self) -> Iterator[tuple[str, str]]:
@@ -222,10 +225,10 @@ class _Writer:
     def _list_values(self) -> Iterator[tuple[int, str]]:
         """The digits' new values."""
         for axis, digits in self.axes.items():
-            whole = self.items.get(axis, f"blockIdx.{AXES[axis]}")
+            item = self.items.get(axis, f"blockIdx.{AXES[axis]}")
             for number, digit in enumerate(digits):
                 below = [factor.text for lower in digits[:number] for factor in lower.extent]
-                value = f"{whole} / {_write_product(below)}" if below else whole
+                value = f"{item} / {_write_product(below)}" if below else item
                 is_last = number == len(digits) - 1
                 yield digit.place, value if is_last else f"{value} % {_write_product(f.text for f in digit.extent)}"
 

@@ -47,38 +47,38 @@ def list_numbered(
     NotUnderstood."""
     body = Body(program, kernel)
     body.check_plain()
-    found = _read_coordinates(body, block)
-    used = found.list_group_axes()
-    alone = {axis for _, axis in found.places}
-    if any(grid[axis] > 1 for axis in range(3) if axis not in used) or alone & {axis for *_, axis in found.pairs}:
+    coordinates = _read_coordinates(body, block)
+    used = coordinates.list_group_axes()
+    alone = {axis for _, axis in coordinates.places}
+    if any(grid[axis] > 1 for axis in range(3) if axis not in used) or alone & {axis for *_, axis in coordinates.pairs}:
         raise NotUnderstood("groups that the kernel does not tell apart, or one place in two sums")
     for image in itertools.permutations(range(3), len(used)):
         to = dict(zip(used, image, strict=True))
         if (image == tuple(used) and not alone) or alone & set(image):
             continue
-        if all(to[axis] == inside for _, axis, inside in found.pairs):
+        if all(to[axis] == inside for _, axis, inside in coordinates.pairs):
             turned = [1, 1, 1]
             for axis, other in to.items():
                 turned[other] = grid[axis]
-            text = _write_program(body, found, to)
+            text = _write_program(body, coordinates, to)
             yield NumberedKernel(text, (turned[0], turned[1], turned[2]), block)
 
 
 def _read_coordinates(body: Body, block: Shape) -> _Coordinates:
-    tokens, found, at = body.tokens, _Coordinates(), body.kernel.first
+    tokens, coordinates, at = body.tokens, _Coordinates(), body.kernel.first
     while at < body.kernel.last:
         if tokens[at].text not in COORDINATES:
             at += 1
         elif (pair := _match_pair(body, at, block)) is not None:
-            found.pairs.append(pair[1])
+            coordinates.pairs.append(pair[1])
             at += pair[0]
         elif tokens[at].text in ("blockIdx", "threadIdx") and tokens[at + 2].text in AXES:
-            alone = found.groups if tokens[at].text == "blockIdx" else found.places
+            alone = coordinates.groups if tokens[at].text == "blockIdx" else coordinates.places
             alone.append((at, AXES.index(tokens[at + 2].text)))
             at += 3
         else:
             raise NotUnderstood("a coordinate of another kind")
-    return found
+    return coordinates
 
 
 def _match_pair(body: Body, at: int, block: Shape) -> tuple[int, tuple[int, int, int]] | None:
@@ -94,12 +94,12 @@ def _match_pair(body: Body, at: int, block: Shape) -> tuple[int, tuple[int, int,
     return None
 
 
-def _write_program(body: Body, found: _Coordinates, to: dict[int, int]) -> str:
+def _write_program(body: Body, coordinates: _Coordinates, to: dict[int, int]) -> str:
     tokens = body.tokens
     edits = []
-    for at, axis, *_ in [*found.pairs, *found.groups]:
+    for at, axis, *_ in [*coordinates.pairs, *coordinates.groups]:
         edits.append(Edit(tokens[at + 2].start, tokens[at + 2].end, AXES[to[axis]]))
-    for at, axis in found.places:
+    for at, axis in coordinates.places:
         x = AXES[axis]
         number = f"blockIdx.{x} * blockDim.{x} + threadIdx.{x}"
         is_tight = tokens[at - 1].text in _TIGHT or tokens[at + 3].text in _TIGHT - {"]", ")"}

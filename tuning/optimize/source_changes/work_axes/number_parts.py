@@ -20,7 +20,7 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True, order=True)
-class Factor:
+class ExtentFactor:
     """A number that the launch shares. `host`: what the host writes, with {name} for parameters; `text`: the kernel's
     own text. Factors are equal if the host writes the same."""
 
@@ -32,8 +32,8 @@ class Factor:
 class NumberPart:
     """`number / product(divisors) % product(extent)`; no extent: without the remainder."""
 
-    divisors: tuple[Factor, ...] = ()
-    extent: tuple[Factor, ...] | None = None
+    divisors: tuple[ExtentFactor, ...] = ()
+    extent: tuple[ExtentFactor, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,14 @@ class Digit:
 
     place: int  # the offset of its declaration
     name: str
-    extent: tuple[Factor, ...]
+    extent: tuple[ExtentFactor, ...]
 
 
-def subtract_factors(whole: tuple[Factor, ...], part: tuple[Factor, ...]) -> tuple[Factor, ...] | None:
+def subtract_factors(
+    factors: tuple[ExtentFactor, ...], part: tuple[ExtentFactor, ...]
+) -> tuple[ExtentFactor, ...] | None:
     """What is left of a product without some factors; None if it does not have them."""
-    left = list(whole)
+    left = list(factors)
     for factor in part:
         if factor not in left:
             return None
@@ -89,7 +91,7 @@ class PartReader:
             return None
         return NumberPart((*part.divisors, *factors), extent)
 
-    def list_factors(self, span: Span) -> list[Factor]:
+    def list_factors(self, span: Span) -> list[ExtentFactor]:
         """The factors of a product that the launch shares; none for another expression."""
         span = self._open_brackets(span)
         parts = split_at(self.tokens, *span, "*")
@@ -105,13 +107,13 @@ class PartReader:
             return []
         text = text_between(self.body.program.unit, self.tokens, *span)
         is_single = span[1] - span[0] == 1
-        return [Factor(host if is_single else f"({host})", text if is_single else f"({text})")]
+        return [ExtentFactor(host if is_single else f"({host})", text if is_single else f"({text})")]
 
-    def order_digits(self, places: list[int], total: tuple[Factor, ...]) -> list[Digit]:
+    def order_digits(self, places: list[int], total: tuple[ExtentFactor, ...]) -> list[Digit]:
         """The digits, the fastest first, of a number below the product `total`; () if that is not known. Raises
         NotUnderstood unless they are all of the number."""
         digits: list[Digit] = []
-        below: tuple[Factor, ...] = ()
+        below: tuple[ExtentFactor, ...] = ()
         for place in sorted(places, key=lambda place: len(self.parts[place].divisors)):
             part = self.parts[place]
             extent = part.extent

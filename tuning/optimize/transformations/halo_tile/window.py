@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -198,7 +199,7 @@ def _split_offset(offset: Polynomial, pitch: Polynomial) -> tuple[Polynomial, Po
     rows: dict[tuple[str, ...], int] = {}
     for names, factor in offset.items():
         rest = list(names)
-        if all(name in rest for name in mark):
+        if not Counter(mark) - Counter(rest):
             for name in mark:
                 rest.remove(name)
             if factor % pitch[mark]:

@@ -14,6 +14,7 @@ from hipsynth.tuning.optimize.program_model import (
     LaunchStatement,
     ParsedProgram,
 )
+from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import AXES
 from hipsynth.tuning.optimize.transformations.hints import restrict_pointer
 from hipsynth.tuning.optimize.transformations.lds_tile.tiled_loop import Condition, Definition, StagedLoad, TiledLoop
@@ -75,7 +76,10 @@ class GroupWriter:
         base, end = tokens[span[0]].start, tokens[span[1] - 1].end
         edits = [Edit(edit.start - base, edit.end - base, edit.text) for edit in others]
         for (a, b), axis in self.tiling.indices.items():
-            if span[0] <= a and b <= span[1]:
+            is_replaced = any(edit.start <= tokens[a].start - base < edit.end for edit in edits)
+            if span[0] <= a and b <= span[1] and not is_replaced:
+                if axis not in indices:
+                    raise NotUnderstood("a work-item's own number among what its group shares")
                 edits.append(Edit(tokens[a].start - base, tokens[b - 1].end - base, indices[axis]))
         return apply_edits(unit.text[base:end], edits).decode(errors="surrogateescape")
 
