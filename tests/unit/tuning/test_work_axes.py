@@ -62,6 +62,12 @@ CASES: dict[str, tuple[str, tuple[str, Shape, Shape]]] = {
         "    for (int u = 0; u < 3; u++) {\n      for (int v = 0; v < 3; v++)\n"
         "        sum += a[(p * m + y + u) * n + x + v] * b[((f * 2 + p) * 3 + u) * 3 + v];\n    }\n  c[i] = sum;",
         ("k<<<(4 * (m - 2) * (n - 2) + 255) / 256, 256>>>", (54, 1, 1), (256, 1, 1))),
+    "three axes of the grid": (
+        "int x = blockIdx.x * blockDim.x + threadIdx.x, f = blockIdx.z;\n  const int y = blockIdx.y * blockDim.y + "
+        "threadIdx.y;\n  if (x < n - 2 && y < m - 2) {\n    float sum = 0;\n    for (int u = 0; u < 3; u++) "
+        "for (int v = 0; v < 3; v++)\n      sum += a[(y + u) * n + x + v] * b[(f * 3 + u) * 3 + v];\n"
+        "    c[(f * (m - 2) + y) * (n - 2) + x] = sum; }",
+        ("k<<<dim3((n + 13) / 16, (m + 13) / 16, 4), dim3(16, 16)>>>", (4, 5, 4), (16, 16, 1))),
     "a row for each group": (
         f"const int row = blockIdx.x, col = threadIdx.x;\n  {PRODUCT}c[row * n + col] = sum + bias[col];",
         ("k<<<m, n>>>", (70, 1, 1), (52, 1, 1))),

@@ -3,6 +3,7 @@ other axes, or with a nest of loops. The kernel is written with coordinates alon
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from hipsynth.core.errors import HipsynthError
@@ -11,11 +12,13 @@ from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, KernelTime
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram, read_program
 from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
 from hipsynth.tuning.optimize.source_changes.tilings import list_tilings, write_tilings
-from hipsynth.tuning.optimize.source_changes.work_axes import flat_number, group_axes, loop_nest, sum_start
+from hipsynth.tuning.optimize.source_changes.work_axes import flat_number, grid_number, group_axes, loop_nest, sum_start
 from hipsynth.tuning.optimize.source_changes.work_axes.numbered_kernel import NumberedKernel
 from hipsynth.tuning.optimize.statements import NotUnderstood
+from hipsynth.tuning.optimize.transformation_plan import Shape
 
 NOTABLE = 0.1  # share of the program's time from which a kernel is worth it
+FLAT_GROUP = 256  # work-items
 TILINGS = ("matrix_cores", "lds_tile", "lds_transpose")
 WHY = "work-items along x and y of the grid can share what they load"
 
@@ -47,9 +50,9 @@ def _list_numbered(
     """The program with the kernel's coordinates in each form, with one loop where it has a nest of them, and sums that
     begin with 0."""
     forms = [NumberedKernel(program.text, run.grid, run.block)]
-    for module in (flat_number, group_axes):
+    for list_forms in (flat_number.list_numbered, _list_flat, group_axes.list_numbered):
         try:
-            forms += module.list_numbered(program, kernel, run.grid, run.block)
+            forms += list_forms(program, kernel, run.grid, run.block)
         except NotUnderstood:
             continue
     for form in forms:
@@ -61,3 +64,11 @@ def _list_numbered(
         except (NotUnderstood, HipsynthError):
             continue
         yield NumberedKernel(text, form.grid, form.block)
+
+
+def _list_flat(program: ParsedProgram, kernel: KernelDefinition, grid: Shape, block: Shape) -> Iterator[NumberedKernel]:
+    """The program with three axes of the grid as two, by way of a flat number; raises NotUnderstood."""
+    changed = read_program(grid_number.write_flat(program, kernel, block), program.arch)
+    groups = math.prod(grid) * math.prod(block) // FLAT_GROUP
+    flat = next(each for each in changed.kernels if each.name == kernel.name)
+    yield from flat_number.list_numbered(changed, flat, (max(1, groups), 1, 1), (FLAT_GROUP, 1, 1))
