@@ -36,8 +36,6 @@ CHANGES = 0.2  # of the budget: what changes of the fastest program's source may
 GAIN = 0.01  # least relative gain of a step
 ALL_LAUNCHES = 1 << 30  # what a kernel counts for that makes all launches of a loop
 STAYS_IN_REGISTERS = "what one launch leaves for the next stays in registers"
-LARGE_GAIN = 1.5  # of a tiled kernel, from which a search begins with it
-FIRST_CHANGES = ("work_axes", "fast_division")  # of the source, before all transformations
 SLOWER = 2.0  # predicted time over that of the state, from which a candidate is not executed
 
 T = TypeVar("T")
@@ -77,24 +75,36 @@ class Search:
             cause = f"{first.reason}: {first.message[:500]}"
             raise HipsynthError("the program does not run", cause=cause, reason=first.reason)
         self._reserve_for_last(first)
-        origin = SearchState({}, self.program.text, first)
-        beam_states = self._keep_sums(origin)
-        for name in FIRST_CHANGES:
-            beam_states = [*beam_states[:-1], *self._change_first(name, beam_states[-1])]
-        beam_states = [*beam_states[:-1], *self._fuse_launches(beam_states[-1])]
-        origin = beam_states[-1]  # of all plans
+        states = self._keep_sums(SearchState({}, self.program.text, first))
+        states += self._search_renumbered(states[-1]) + self._search_moves(states[-1])
+        self.ended = self._find_end()
+        for add_last in (self._change_source, self._order_groups):
+            states += add_last(min(states, key=lambda state: state.found.duration_ns))
+        return sorted(states, key=lambda state: state.found.duration_ns)
+
+    def _search_renumbered(self, origin: SearchState) -> list[SearchState]:
+        """A program whose products are renumbered and tiled, if that is better, and what is found from there. Few moves
+        apply to it, so the original is searched, too."""
+        program, states = self.program, self._change_first("work_axes", origin)
+        if states:
+            states += self._search_moves(states[-1])
+            self.program = program
+        return states
+
+    def _search_moves(self, origin: SearchState) -> list[SearchState]:
+        """What is found from the program by divisions, joined launches and rounds of moves."""
+        states = [origin, *self._change_first("fast_division", origin)]
+        states = [*states[:-1], *self._fuse_launches(states[-1])]
+        origin = states[-1]  # of all plans
         beam = [origin]
-        texts = {state.text for state in beam_states}
+        texts = {state.text for state in states}
         before = -1
         while not self._is_over() and len(texts) != before:  # until there is nothing left to try
             before = len(texts)
-            states = self._run_round(beam, texts, origin)
-            beam_states += states
-            beam = sorted([*beam, *states], key=lambda state: state.found.duration_ns)[:BEAM]
-        self.ended = self._find_end()
-        beam_states += self._change_source(min(beam_states, key=lambda state: state.found.duration_ns))
-        beam_states += self._order_groups(min(beam_states, key=lambda state: state.found.duration_ns))
-        return sorted(beam_states, key=lambda state: state.found.duration_ns)
+            faster = self._run_round(beam, texts, origin)
+            states += faster
+            beam = sorted([*beam, *faster], key=lambda state: state.found.duration_ns)[:BEAM]
+        return states[1:]
 
     def _reserve_for_last(self, first: CandidateMeasurement) -> None:
         """Leaves a part of the budget to the moves that come last."""
@@ -172,15 +182,12 @@ class Search:
         return [origin, SearchState({}, state.text, state.found, state.step)]
 
     def _change_first(self, name: str, origin: SearchState) -> list[SearchState]:
-        """The program with a change of one kind, if it is better, and the original. Later moves begin with the last of
-        both: the original where most of them do not apply to what is changed, and that gains little."""
+        """The program with a change of one kind, if it is better: later moves begin with it."""
         state = None if self._is_over() else self._try_changes(name, SOURCE_CHANGES[name], origin, set())
         if state is None:
-            return [origin]
-        if name == "work_axes" and state.found.duration_ns * LARGE_GAIN > origin.found.duration_ns:
-            return [state, origin]
+            return []
         self.program = read_program(state.text, self.evaluator.target.arch)
-        return [origin, SearchState({}, state.text, state.found, state.step)]
+        return [SearchState({}, state.text, state.found, state.step)]
 
     def _fuse_launches(self, origin: SearchState) -> list[SearchState]:
         """The original, then the program with launches joined, each run of them if it is faster and correct."""

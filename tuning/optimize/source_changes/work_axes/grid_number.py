@@ -7,7 +7,6 @@ digits of a number below width * height * depth. The depth is what the launch ha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hipsynth.source.edits import Edit, apply_edits
@@ -15,6 +14,7 @@ from hipsynth.source.tokens import split_at, text_between
 from hipsynth.tuning.optimize.function_text import choose_free_name
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.launch_shape import read_shape_component
+from hipsynth.tuning.optimize.program_constants import find_constants
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformation_plan import Shape
@@ -41,17 +41,16 @@ def write_flat(program: ParsedProgram, kernel: KernelDefinition, block: Shape) -
     if names.keys() != {0, 1} or len(kernel.launches) != 1:
         raise NotUnderstood("no coordinates along x and y")
     statements = parse_statements(program.tokens, kernel.first, kernel.last)
-    bound = _find_bound(body, statements, (names[0][1], names[1][1]))
-    depth = " * ".join(_list_depth(program, kernel))
     number = choose_free_name("item", program.text)
+    bound = _find_bound(body, statements, (names[0][1], names[1][1]), block)
     width, height = bound.extents
+    depth = _write_count(program, kernel, 2)
     values = (f"{number} % {width}", f"{number} / {width} % {height}")
     start = program.tokens[kernel.first].start
     edits = [Edit(start, start, f"const int {number} = blockIdx.x * blockDim.x + threadIdx.x;\n  ")]
     edits += [_replace(body, names[axis][0], values[axis]) for axis in (0, 1)]
-    edits.append(
-        _replace(body, bound.statement.head, f"{number} {'>=' if bound.negated else '<'} {width} * {height} * {depth}")
-    )
+    sign = ">=" if bound.negated else "<"
+    edits.append(_replace(body, bound.statement.head, f"{number} {sign} {width} * {height} * {depth}"))
     for i in range(kernel.first, kernel.last):
         if [token.text for token in program.tokens[i : i + 3]] == ["blockIdx", ".", "z"]:
             edits.append(_replace(body, (i, i + 3), f"{number} / ({width} * {height})"))
@@ -70,7 +69,8 @@ def _find_name(body: Body, span: Span) -> int:
     return tokens[at].start
 
 
-def _find_bound(body: Body, statements: tuple[Statement, ...], places: tuple[int, int]) -> _PlaneBound:
+def _find_bound(body: Body, statements: tuple[Statement, ...], places: tuple[int, int], block: Shape) -> _PlaneBound:
+    """The condition on both coordinates, or on x alone where each row has groups of its own."""
     tokens = body.tokens
     for statement in (inner for each in statements for inner in each.inner()):
         if statement.kind != "if" or len(statement.parts) != 1:
@@ -83,16 +83,21 @@ def _find_bound(body: Body, statements: tuple[Statement, ...], places: tuple[int
             if tokens[start + 1].text == (">=" if negated else "<"):
                 text = text_between(body.program.unit, tokens, start + 2, end)
                 extents[body.local(tokens[start])] = text if re.fullmatch(r"\w+", text) else f"({text})"
-        if len(parts) == 2 and extents.keys() == set(places):
+        if len(extents) == len(parts) == 1 and block[1] == 1:
+            extents[places[1]] = _write_count(body.program, body.kernel, 1)
+        if len(extents) >= len(parts) and extents.keys() == set(places):
             return _PlaneBound(statement, negated, (extents[places[0]], extents[places[1]]))
     raise NotUnderstood("no bound of both coordinates")
 
 
-def _list_depth(program: ParsedProgram, kernel: KernelDefinition) -> Iterator[str]:
-    """The factors of the launch's number of groups along z, as the kernel calls them."""
+def _write_count(program: ParsedProgram, kernel: KernelDefinition, axis: int) -> str:
+    """The launch's number of groups along an axis, as the kernel calls it. Raises NotUnderstood if it does not know."""
     (launch,) = kernel.launches
     called = dict(zip(launch.arguments, (parameter.name for parameter in kernel.parameters), strict=True))
-    for factor in re.split(r"\s*\*\s*", read_shape_component(program.text, launch.grid, 2)):
-        if factor not in called and not factor.isdecimal():
-            raise NotUnderstood("a number of groups along z that the kernel does not know")
-        yield called.get(factor, factor)
+    constants = find_constants(program)
+    names = []
+    for factor in re.split(r"\s*\*\s*", read_shape_component(program.text, launch.grid, axis)):
+        if factor not in called and factor not in constants and not factor.isdecimal():
+            raise NotUnderstood("a number of groups that the kernel does not know")
+        names.append(called.get(factor, factor))
+    return " * ".join(names)
