@@ -19,6 +19,7 @@ from hipsynth.tuning.optimize.source_changes import (
     retile,
     serial_section,
     split_k,
+    wave_sums,
     work_axes,
 )
 from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
@@ -28,6 +29,7 @@ SOURCE_CHANGES: Mapping[str, SourceChanger] = {
     "work_axes": work_axes.CHANGER,
     "retile": retile.CHANGER,
     "serial_section": serial_section.CHANGER,
+    "wave_sums": wave_sums.CHANGER,
     "one_pass": one_pass.CHANGER,
     "split_k": split_k.CHANGER,
     "reciprocal_root": reciprocal_root.CHANGER,

@@ -7,7 +7,6 @@ is a number, and whole wavefronts.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -17,15 +16,14 @@ from hipsynth.source.tokens import split_at, text_between
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.helper_text import select_helpers
 from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.program_constants import find_constants, read_number
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.source_changes.group_size import read_group_size
 from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformations.split_loops.first_places import FIRST_OF_LANES
-from hipsynth.tuning.optimize.transformations.split_loops.loop_source import LANE, LANES, WAVE, SharedLoop, edit_loop
+from hipsynth.tuning.optimize.transformations.split_loops.loop_source import LANE, LANES, SharedLoop, edit_loop
 from hipsynth.tuning.optimize.transformations.split_loops.shared_loops import check_effects, read_joined_loop
 
-MOST_LANES = 1024
 _INDEX = "threadIdx.x"
 
 
@@ -49,7 +47,7 @@ CHANGER = SourceChanger("SQ_WAIT_INST_ANY", list_changes)
 
 def _edit_kernel(program: ParsedProgram, kernel: KernelDefinition) -> Iterator[Edit]:
     body = Body(program, kernel)
-    lanes = _read_lanes(program, kernel)
+    lanes = read_group_size(program, kernel)
     if kernel.template or not lanes:
         return
     body.check_plain()
@@ -58,28 +56,6 @@ def _edit_kernel(program: ParsedProgram, kernel: KernelDefinition) -> Iterator[E
             return
         if _is_serial(body, statement):
             yield from _Section(body, statement, lanes).edits()
-
-
-def _read_lanes(program: ParsedProgram, kernel: KernelDefinition) -> int:
-    """Work-items of a group, if all launches have the same number along x alone; else 0."""
-    constants = find_constants(program)
-    sizes = set()
-    for launch in kernel.launches:
-        block = _write_out(launch.block.strip(), program.text)
-        sizes.add(constants.get(block, read_number(block) or 0))
-    size = sizes.pop() if len(sizes) == 1 else 0
-    return size if size % WAVE == 0 and size <= MOST_LANES else 0
-
-
-def _write_out(block: str, text: str) -> str:
-    """The one size in `dim3(N)`, or of a variable that is declared once as `dim3 block(N)` and stays; other text as it
-    is."""
-    declared = re.findall(rf"\bdim3\s+{re.escape(block)}\s*[({{]([^(){{}}]*)[)}}]", text)
-    written = re.fullmatch(r"dim3\s*[({]([^(){}]*)[)}]", block)
-    changed = re.search(rf"\b{re.escape(block)}\s*(?:\.\s*[xyz]\s*)?=[^=]", text)
-    if len(declared) == 1 and not changed:
-        return str(declared[0]).strip()
-    return written[1].strip() if written else block
 
 
 def _is_serial(body: Body, statement: Statement) -> bool:
