@@ -119,7 +119,7 @@ function roofs(document, place) {
   for (const { name, gflops } of document.peaks) {
     const at = y(gflops);
     lines.push(line("peak", Math.max(x0, gflops / fastest), gflops, x1, gflops, place));
-    const baseline = Math.max(at - 4, last + 12);
+    const baseline = Math.max(at - 4, last + 15);
     last = baseline;
     labels.push(`<text class="roof-label" x="${frame.right - 2}" y="${baseline.toFixed(1)}" text-anchor="end">` +
       `${escape(name)} ${quantity(gflops, "FLOP/s")}</text>`);
