@@ -52,6 +52,21 @@ class Body:
         places = {e.place[1] for e in self.program.entities(token) if e.user and e.category == "variable"}
         return next(iter(places & self.locals), -1) if len(places) == 1 else -1
 
+    def find_declaration(self, place: int) -> int:
+        """The token that declares a local variable, by the offset of its declaration."""
+        return next(i for i in range(self.kernel.first, self.kernel.last) if self.tokens[i].start == place)
+
+    def is_in_lds(self, place: int) -> bool:
+        """Whether a local variable is declared `__shared__`."""
+        return "__shared__" in [self.tokens[i].text for i in range(*self.find_declared_type(place))]
+
+    def find_declared_type(self, place: int) -> tuple[int, int]:
+        """The tokens of a statement that declares a local variable, up to its name."""
+        at = first = self.find_declaration(place)
+        while self.tokens[first - 1].text not in (";", "{", "}"):
+            first -= 1
+        return first, at
+
     def changed(self, span: tuple[int, int]) -> set[int]:
         """The local variables that a piece of code declares, assigns or takes the address of."""
         names = set()

@@ -33,7 +33,7 @@ class GroupLaunch(FusedLaunch):
     def _describe_variable(self, place: int) -> str | None:
         """`$n$` for the variable of a loop from a number that is not negative to n."""
         tokens = self.program.tokens
-        at = next(i for i in range(self.kernel.first, self.kernel.last) if tokens[i].start == place)
+        at = self.body.find_declaration(place)
         opening = next((i for i in range(at - 1, at - 4, -1) if tokens[i].text == "("), 0)
         if tokens[opening - 1].text != "for" or tokens[at + 1].text != "=":
             return None

@@ -113,7 +113,7 @@ class FusedLaunch:
     def _initial_value(self, place: int) -> tuple[int, int] | None:
         """The tokens of the initial value of a local variable that is never changed."""
         tokens, kernel = self.program.tokens, self.kernel
-        at = next(i for i in range(kernel.first, kernel.last) if tokens[i].start == place)
+        at = self.body.find_declaration(place)
         again = (i for i in range(at + 1, kernel.last) if self.body.local(tokens[i]) == place)
         if tokens[at + 1].text != "=" or any(
             self.body.assigns(i, kernel.last) or tokens[i - 1].text == "&" for i in again

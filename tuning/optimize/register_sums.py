@@ -105,7 +105,7 @@ class _Writer:
             if place < 0 or place in visited:
                 continue
             visited.add(place)
-            at = next(j for j in range(kernel.first, kernel.last) if tokens[j].start == place)
+            at = self.body.find_declaration(place)
             if tokens[at + 1].text == "=":
                 todo += range(at + 2, next(j for j in range(at, kernel.last) if tokens[j].text in (",", ";")))
         return axes

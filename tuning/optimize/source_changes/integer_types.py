@@ -127,7 +127,7 @@ class IntegerTypes:
 
     def find_local(self, place: int) -> str:
         """The type of a local variable, by its declaration."""
-        at = self._find_declaration(place)
+        at = self.body.find_declaration(place)
         value = self._find_value(at)
         kind = self._read_declared(at)
         return (self.find(value) if value is not None else "") if kind == "auto" else kind
@@ -166,10 +166,6 @@ class IntegerTypes:
         words = [token.text for token in self.body.tokens[slice(*span)] if token.text not in _LEFT_OUT]
         return _TYPES.get(" ".join(words), "")
 
-    def _find_declaration(self, place: int) -> int:
-        kernel, tokens = self.body.kernel, self.body.tokens
-        return next(i for i in range(kernel.first, kernel.last) if tokens[i].start == place)
-
     def _find_value(self, at: int) -> Span | None:
         """The initial value in a declaration `name = value`."""
         tokens = self.body.tokens
@@ -183,7 +179,7 @@ class IntegerTypes:
     def find_initial_value(self, place: int) -> Span | None:
         """The expression whose value a local integer has from its declaration on; None if it changes, or if its type
         cuts values."""
-        at = self._find_declaration(place)
+        at = self.body.find_declaration(place)
         words = {token.text for token in self.body.tokens[self._find_statement(at) : at]}
         changed = self.is_changed(self.body.tokens[at].text, place)
         return None if changed or words & _NARROW or not self.find_local(place) else self._find_value(at)

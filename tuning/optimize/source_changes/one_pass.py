@@ -235,7 +235,7 @@ def _has_first_element(reader: RowReader, first: RowLoop, second: RowLoop, eleme
     at = words[0].index("=") + 1
     if [head[:at] + head[at + 1 :] for head in words] != [words[0][:at] + words[0][at + 1 :]] * 2:
         return False
-    declared = next(i for i in range(body.kernel.first, body.kernel.last) if tokens[i].start == place)
+    declared = body.find_declaration(place)
     assigned = [i for i in range(declared + 1, first.statement.start) if body.local(tokens[i]) == place]
     if (words[0][at], words[1][at]) != ("1", "0") or tokens[declared + 1].text != "=" or assigned:
         return False

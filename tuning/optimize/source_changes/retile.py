@@ -317,9 +317,7 @@ class _Untiler:
             if place < 0 or place in visited:
                 continue
             visited.add(place)
-            first = next(
-                j for j in range(self.body.kernel.first, self.body.kernel.last) if self.tokens[j].start == place
-            )
+            first = self.body.find_declaration(place)
             if self.tokens[first + 1].text == "=":
                 stop = next(j for j in range(first, self.body.kernel.last) if self.tokens[j].text in (",", ";"))
                 todo += range(first + 2, stop)

@@ -192,7 +192,7 @@ class RowReader:
     def read_type(self, place: int) -> str:
         """The type of the declaration of a local variable of one word, such as float; "" for others."""
         tokens = self.body.tokens
-        at = first = next(i for i in range(self.body.kernel.first, self.body.kernel.last) if tokens[i].start == place)
+        at = first = self.body.find_declaration(place)
         while tokens[first - 1].text not in (";", "{", "}", ")", "("):
             first -= 1
         declared = split_at(tokens, first, next(j for j in range(at, len(tokens)) if tokens[j].text == ";"), ",")
@@ -269,7 +269,7 @@ class RowReader:
         tokens, place = self.body.tokens, self.body.local(self.body.tokens[at])
         if place < 0:
             return False
-        first = next(i for i in range(self.body.kernel.first, self.body.kernel.last) if tokens[i].start == place)
+        first = self.body.find_declaration(place)
         return any(tokens[i].text == "*" for i in range(max(0, first - 3), first))
 
 

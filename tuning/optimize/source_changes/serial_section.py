@@ -72,7 +72,7 @@ def _resolve_index(body: Body, span: tuple[int, int]) -> str:
     tokens = body.tokens
     place = body.local(tokens[span[0]]) if span[1] - span[0] == 1 else -1
     if place >= 0:
-        at = next(i for i in range(body.kernel.first, body.kernel.last) if tokens[i].start == place)
+        at = body.find_declaration(place)
         first, last = body.kernel.first, body.kernel.last
         changed = any(body.local(tokens[i]) == place and i != at and body.assigns(i, last) for i in range(first, last))
         if tokens[at + 1].text == "=" and tokens[at + 5].text in (";", ",") and not changed:
@@ -139,10 +139,10 @@ class _Section:
             place = self.body.local(tokens[i])
             if tokens[i].text == "threadIdx":
                 return False
-            if place < 0 or place in checked or self._belongs(place) or self._is_in_lds(place):
+            if place < 0 or place in checked or self._belongs(place) or self.body.is_in_lds(place):
                 continue
             checked.add(place)
-            at = next(j for j in range(kernel.first, kernel.last) if tokens[j].start == place)
+            at = self.body.find_declaration(place)
             end = next(j for j in range(at, kernel.last) if tokens[j].text in (",", ";"))
             names = [j for j in range(kernel.first, kernel.last) if self.body.local(tokens[j]) == place and j != at]
             if any(self.body.assigns(j, kernel.last) for j in names) or not self._is_uniform((at, end), checked):
@@ -155,17 +155,9 @@ class _Section:
         for i in range(*part.span):
             if tokens[i].identifier and self.body.assigns(i, part.end):
                 place = self.body.local(tokens[i])
-                if place >= 0 and (self._belongs(place) or not self._is_in_lds(place)):
+                if place >= 0 and (self._belongs(place) or not self.body.is_in_lds(place)):
                     raise NotUnderstood("a variable of the work-item that is assigned")
                 self.stored.add(tokens[i].text)
         if any("tomic" in tokens[i].text for i in range(*part.span)):
             self.stored |= {tokens[i].text for i in range(*part.span) if tokens[i].identifier}
         return Edit(start, start, f"if ({LANE} == 0) ")
-
-    def _is_in_lds(self, place: int) -> bool:
-        """Whether a local variable is declared `__shared__`."""
-        tokens = self.body.tokens
-        at = next(i for i, token in enumerate(tokens) if token.start == place)
-        while tokens[at - 1].text not in (";", "{", "}"):
-            at -= 1
-        return "__shared__" in {tokens[i].text for i in (at, at + 1, at + 2)}

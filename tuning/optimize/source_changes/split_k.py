@@ -118,7 +118,7 @@ def _read_sums(reader: RowReader, statement: Statement, rest: tuple[Statement, .
     reader.check_unchanged((statement.start, statement.end), bounds)
     begin, end = tokens[statement.start].start, tokens[statement.end - 1].start
     outside = [place for place in body.changed((statement.start, statement.end)) if not begin <= place <= end]
-    shared = {place for place in outside if _is_shared(body, place)}
+    shared = {place for place in outside if body.is_in_lds(place)}
     places = sorted(set(outside) - shared)
     used = {body.local(tokens[i]) for i in range(rest[0].start, rest[-1].end)}
     kinds = {reader.read_type(place) for place in places}
@@ -128,19 +128,6 @@ def _read_sums(reader: RowReader, statement: Statement, rest: tuple[Statement, .
         _check_added(body, statement, place)
     sums = tuple(_read_sum(body, place, statement.start) for place in places)
     return _SummingLoop(reader, statement, steps, variable.text, kinds.pop(), sums, rest)
-
-
-def _is_shared(body: Body, place: int) -> bool:
-    at = _declaration_of(body, place)
-    while body.tokens[at].text not in (";", "{", "}"):
-        if body.tokens[at].text == "__shared__":
-            return True
-        at -= 1
-    return False
-
-
-def _declaration_of(body: Body, place: int) -> int:
-    return next(i for i in range(body.kernel.first, body.kernel.last) if body.tokens[i].start == place)
 
 
 def _check_added(body: Body, loop: Statement, place: int) -> None:
@@ -168,7 +155,7 @@ def _check_added(body: Body, loop: Statement, place: int) -> None:
 
 
 def _read_sum(body: Body, place: int, loop: int) -> _Sum:
-    tokens, at = body.tokens, _declaration_of(body, place)
+    tokens, at = body.tokens, body.find_declaration(place)
     sizes, end = [], at + 1
     while tokens[end].text == "[":
         close = find_closing(tokens, end)

@@ -94,26 +94,12 @@ def _is_shared(body: Body, span: Span) -> bool:
         place = body.local(tokens[i])
         if tokens[i].text == "threadIdx" or (tokens[i].identifier and tokens[i + 1].text == "("):
             return False
-        if place < 0 or _is_lds(body, place):
+        if place < 0 or body.is_in_lds(place):
             continue
         value = types.find_initial_value(place)
         if value is None or not _is_shared(body, value):
             return False
     return True
-
-
-def _is_lds(body: Body, place: int) -> bool:
-    """Whether a variable is in the LDS, by its declaration."""
-    return "__shared__" in [body.tokens[i].text for i in range(*_find_declaration(body, place))]
-
-
-def _find_declaration(body: Body, place: int) -> Span:
-    """The tokens of a declaration up to the name."""
-    at = next(i for i in range(body.kernel.first, body.kernel.last) if body.tokens[i].start == place)
-    first = at
-    while body.tokens[first - 1].text not in (";", "{", "}"):
-        first -= 1
-    return first, at
 
 
 def _find_type(body: Body, address: Span) -> str:
@@ -123,8 +109,8 @@ def _find_type(body: Body, address: Span) -> str:
         place = body.local(body.tokens[i])
         if place < 0 and body.tokens[i].text in bases:
             return bases[body.tokens[i].text]
-        if place >= 0 and _is_lds(body, place):
-            first, at = _find_declaration(body, place)
+        if place >= 0 and body.is_in_lds(place):
+            first, at = body.find_declared_type(place)
             words = [body.tokens[j].text for j in range(first, at) if body.tokens[j].text != "__shared__"]
             return " ".join(itertools.takewhile(_TYPE_WORDS.__contains__, words))
     return ""
