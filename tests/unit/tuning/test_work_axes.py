@@ -71,6 +71,10 @@ CASES: dict[str, tuple[str, tuple[str, Shape, Shape]]] = {
     "a row for each group": (
         f"const int row = blockIdx.x, col = threadIdx.x;\n  {PRODUCT}c[row * n + col] = sum + bias[col];",
         ("k<<<m, n>>>", (70, 1, 1), (52, 1, 1))),
+    "a row in strides of the group": (
+        f"int row = blockIdx.x;\n  for (int col = threadIdx.x; col < n; col += blockDim.x) {{\n  "
+        f"float sum = bias[col];\n  {ADD}"
+        "c[row * n + col] = sum;\n  }", ("k<<<m, 32>>>", (70, 1, 1), (32, 1, 1))),
     "axes exchanged": (
         "int row = blockIdx.x * blockDim.y + threadIdx.y;\n  int col = threadIdx.x + blockIdx.y * 16;\n  "
         f"if (row >= m || col >= n) return;\n  float sum = bias[row];\n  {ADD}c[row * n + col] = sum;",
@@ -133,6 +137,7 @@ def test_what_the_host_multiplies_is_read_from_its_only_value() -> None:
     assert [find_host_product(text, name) for name in ("n", "sum", "twice", "other")] == [[], [], [], []]
 
 
+STRIDED = CASES["a row in strides of the group"][0]
 LEFT_ALONE = {
     "no bound": CASES["a flat number"][0].replace("if (i >= m * n) return;", ""),
     "a bound that is no product of the extents": CASES["a flat number"][0].replace("m * n)", "m * m)"),
@@ -141,6 +146,10 @@ LEFT_ALONE = {
     "a number that changes": CASES["a flat number"][0].replace("int row", "i += 1; int row"),
     "another digit": CASES["a flat number"][0].replace("i % n", "i % m"),
     "loads along one digit": CASES["a flat number"][0].replace("t * n + col", "t * n + row"),
+    "a loop in strides that is left": CASES["a row in strides of the group"][0].replace(
+        "c[row", "if (sum > 9) break; c[row"
+    ),
+    "a loop in strides that is not the last": CASES["a row in strides of the group"][0] + " c[0] = 1;",
     "loops that depend on each other": CASES["a convolution"][0].replace("v < 3", "v < u"),
 }
 

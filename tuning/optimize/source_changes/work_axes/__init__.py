@@ -12,7 +12,14 @@ from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, KernelTime
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram, read_program
 from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
 from hipsynth.tuning.optimize.source_changes.tilings import list_tilings, write_tilings
-from hipsynth.tuning.optimize.source_changes.work_axes import flat_number, grid_number, group_axes, loop_nest, sum_start
+from hipsynth.tuning.optimize.source_changes.work_axes import (
+    flat_number,
+    grid_number,
+    group_axes,
+    loop_nest,
+    strided_loop,
+    sum_start,
+)
 from hipsynth.tuning.optimize.source_changes.work_axes.numbered_kernel import NumberedKernel
 from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import Shape
@@ -50,7 +57,7 @@ def _list_numbered(
     """The program with the kernel's coordinates in each form, with one loop where it has a nest of them, and sums that
     begin with 0."""
     forms = [NumberedKernel(program.text, run.grid, run.block)]
-    for list_forms in (flat_number.list_numbered, _list_flat, group_axes.list_numbered):
+    for list_forms in (flat_number.list_numbered, _list_flat, group_axes.list_numbered, strided_loop.list_numbered):
         try:
             forms += list_forms(program, kernel, run.grid, run.block)
         except NotUnderstood:
