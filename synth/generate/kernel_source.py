@@ -246,17 +246,16 @@ def _helper_name(kernel: Kernel) -> str:
 
 
 def function_source(function: OutlinedFunction, auto: bool, style: Style, generic: DType | None) -> str:
-    """A `__device__` function."""
-    result = function.value.dtype
+    """A `__device__` function: a template where a parameter tells the type."""
     parameters = ", ".join(f"{spell_type(t, generic)} {name}" for name, t in function.parameters)
-    is_generic = result is generic or any(t is generic for _, t in function.parameters)
+    is_generic = any(t is generic for _, t in function.parameters)
     head = "template <typename T>\n" if generic and is_generic else ""
     keyword = "__device__ __forceinline__" if style["inline"] else "__device__"
     printer = Printer(auto, generic if is_generic else None)
     printer.block(function.body)
     printer.put(f"return {expression(function.value)};")
     lines = "\n".join(printer.lines)
-    returned = spell_type(result, generic if is_generic else None)
+    returned = spell_type(function.value.dtype, generic if is_generic else None)
     return f"{head}{keyword} {returned} {function.name}({parameters}) {{\n{lines}\n}}\n"
 
 
