@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from hipsynth.core.errors import HipsynthError
+from hipsynth.core.errors import BadInput, HipsynthError
+from hipsynth.source.edits import EditConflict
 
 T = TypeVar("T")
 
@@ -25,9 +26,9 @@ class AnalysisFaults:
                 item = next(iterator)
             except StopIteration:
                 return
-            except HipsynthError:
-                raise
             except Exception as fault:
+                if isinstance(fault, HipsynthError) and not isinstance(fault, (BadInput, EditConflict)):
+                    raise  # of the machine, not of the text that the analysis made
                 self._note(name, fault)
                 return
             yield item

@@ -13,8 +13,10 @@ from support.document_samples import KERNEL
 
 from hipsynth.core.errors import BadInput, HipsynthError
 from hipsynth.core.reasons import Reason
+from hipsynth.source.edits import EditConflict
 from hipsynth.training.analytic.predict import AnalyticPrediction, AnalyticPredictor
 from hipsynth.tuning.optimize import transformations
+from hipsynth.tuning.optimize.analysis_faults import AnalysisFaults
 from hipsynth.tuning.optimize.documents import VerificationCheck
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, KernelTime, original_name
@@ -379,6 +381,19 @@ def test_an_analysis_that_fails_is_left_out(program: ParsedProgram, monkeypatch:
     assert found.run()[0].found.duration_ns == 62.0
     assert found.faults.failed.keys() == {"jam", "register_sums"}
     assert re.fullmatch(r"IndexError: a fault at fail, line \d+", found.faults.failed["jam"])
+
+
+def test_only_faults_of_the_analysis_are_left_out() -> None:
+    def fail(error: Exception) -> Iterator[int]:
+        yield 1
+        raise error
+
+    faults = AnalysisFaults()
+    assert list(faults.iterate("text", fail(BadInput("it does not parse")))) == [1]
+    assert list(faults.iterate("edits", fail(EditConflict("two edits overlap")))) == [1]
+    assert faults.failed.keys() == {"text", "edits"} and "it does not parse" in faults.failed["text"]
+    with pytest.raises(HipsynthError):
+        list(faults.iterate("machine", fail(HipsynthError("no sandbox"))))
 
 
 def test_a_search_is_deterministic_and_ends_with_its_budget(program: ParsedProgram) -> None:

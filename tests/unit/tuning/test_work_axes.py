@@ -166,3 +166,10 @@ def test_one_place_in_two_sums_is_left_alone() -> None:
     program = read_program(text, "gfx942")
     with pytest.raises(NotUnderstood):
         list(group_axes.list_numbered(program, program.kernels[0], FLAT[1], FLAT[2]))
+
+
+def test_an_extent_that_is_declared_behind_the_coordinates_is_left_alone() -> None:
+    body, (launch, grid, block) = CASES["three axes of the grid"]
+    late = body.replace("if (x < n - 2", "const int wide = n - 2;\n  if (x < wide")
+    text = PROGRAM.replace("BODY", late).replace("LAUNCH", launch)
+    assert change(text, grid, block) == []

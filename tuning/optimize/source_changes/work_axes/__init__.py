@@ -3,6 +3,7 @@ other axes, or with a nest of loops. The kernel is written with coordinates alon
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator
 
@@ -39,8 +40,7 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
             continue
         if any(list_tilings(program, kernel.name, run.bottleneck, run.grid, run.block, TILINGS)):
             continue
-        for numbered in _list_numbered(program, kernel, run, target.arch):
-            changed = read_program(numbered.text, target.arch)
+        for changed, numbered in _list_numbered(program, kernel, run):
             shape = numbered.grid, numbered.block
             tilings = list(list_tilings(changed, kernel.name, run.bottleneck, *shape, TILINGS))
             yield from write_tilings(changed, kernel.name, numbered.block, iter(tilings), WHY)
@@ -52,25 +52,21 @@ CHANGER = SourceChanger("TCP_TOTAL_CACHE_ACCESSES", list_changes)
 
 
 def _list_numbered(
-    program: ParsedProgram, kernel: KernelDefinition, run: KernelTime, arch: str
-) -> Iterator[NumberedKernel]:
+    program: ParsedProgram, kernel: KernelDefinition, run: KernelTime
+) -> Iterator[tuple[ParsedProgram, NumberedKernel]]:
     """The program with the kernel's coordinates in each form, with one loop where it has a nest of them, and sums that
     begin with 0."""
     forms = [NumberedKernel(program.text, run.grid, run.block)]
     for list_forms in (flat_number.list_numbered, _list_flat, group_axes.list_numbered, strided_loop.list_numbered):
-        try:
+        with contextlib.suppress(NotUnderstood, HipsynthError):
             forms += list_forms(program, kernel, run.grid, run.block)
-        except NotUnderstood:
-            continue
     for form in forms:
-        try:
-            text = form.text
+        with contextlib.suppress(NotUnderstood, HipsynthError):
+            changed = read_program(form.text, program.arch)
             for change in (loop_nest.merge_loops, sum_start.move_starts):
-                changed = read_program(text, arch)
-                text = change(changed, next(each for each in changed.kernels if each.name == kernel.name)) or text
-        except (NotUnderstood, HipsynthError):
-            continue
-        yield NumberedKernel(text, form.grid, form.block)
+                text = change(changed, next(each for each in changed.kernels if each.name == kernel.name))
+                changed = changed if text is None else read_program(text, program.arch)
+            yield changed, form
 
 
 def _list_flat(program: ParsedProgram, kernel: KernelDefinition, grid: Shape, block: Shape) -> Iterator[NumberedKernel]:
