@@ -7,7 +7,7 @@ import re
 
 from hipsynth.source.parse import Token
 from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, ParsedProgram
-from hipsynth.tuning.optimize.statements import NotUnderstood
+from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
 
 ASSIGN = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="})
 STEP = frozenset({"++", "--"})
@@ -66,6 +66,15 @@ class Body:
         while self.tokens[first - 1].text not in (";", "{", "}"):
             first -= 1
         return first, at
+
+    def may_return(self, statement: Statement) -> bool:
+        """Whether a statement contains a return."""
+        return any(part.kind == "jump" and self.tokens[part.start].text == "return" for part in statement.inner())
+
+    def only_returns(self, statement: Statement) -> bool:
+        """Whether a statement is a return without a value, perhaps in braces."""
+        words = [token.text for token in self.tokens[slice(*statement.span)]]
+        return words in (["return", ";"], ["{", "return", ";", "}"])
 
     def changed(self, span: tuple[int, int]) -> set[int]:
         """The local variables that a piece of code declares, assigns or takes the address of."""

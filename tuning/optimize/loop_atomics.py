@@ -45,7 +45,7 @@ def _edit_siblings(
     for statement in statements:
         inside = [addition for addition in additions if statement.start <= addition.call < statement.end]
         fixed = []
-        if statement.kind in ("for", "while") and not _may_return(body, statement):
+        if statement.kind in ("for", "while") and not body.may_return(statement):
             fixed = [addition for addition in inside if _is_fixed(body, statement, addition)]
         if fixed:
             yield from _write_sums(body, statement, fixed, in_block)
@@ -57,31 +57,22 @@ def _edit_siblings(
 def _find_additions(body: Body, pointer: FunctionParameter) -> list[AtomicAddition]:
     """The kernel's additions to an array; none if it uses the array in another way, or passes it twice."""
     tokens, kernel = body.tokens, body.kernel
-    if not pointer.base or not _is_passed_once(body, pointer.name):
+    if not pointer.base or not body.kernel.passes_once(pointer.name):
         return []
     additions = []
     for i in range(kernel.first, kernel.last):
         if tokens[i].text in ATOMIC_ADDS and tokens[i - 1].text in STATEMENT_STARTS and tokens[i + 1].text == "(":
             close = find_closing(tokens, i + 1)
             parts = split_at(tokens, i + 2, close, ",")
-            if len(parts) == 2 and tokens[close + 1].text == ";" and _names(body, parts[0], pointer.name) == 1:
+            if len(parts) == 2 and tokens[close + 1].text == ";" and _count_names(body, parts[0], pointer.name) == 1:
                 additions.append(AtomicAddition(i, pointer, parts[0], parts[1]))
-    is_used_otherwise = _names(body, (kernel.first, kernel.last), pointer.name) > len(additions)
+    is_used_otherwise = _count_names(body, (kernel.first, kernel.last), pointer.name) > len(additions)
     return [] if is_used_otherwise else additions
 
 
-def _is_passed_once(body: Body, name: str) -> bool:
-    at = [parameter.name for parameter in body.kernel.parameters].index(name)
-    return all(launch.arguments.count(launch.arguments[at]) == 1 for launch in body.kernel.launches)
-
-
-def _names(body: Body, span: Span, name: str) -> int:
+def _count_names(body: Body, span: Span, name: str) -> int:
     """How often a parameter is named."""
     return sum(body.tokens[i].text == name and body.local(body.tokens[i]) < 0 for i in range(*span))
-
-
-def _may_return(body: Body, loop: Statement) -> bool:
-    return any(part.kind == "jump" and body.tokens[part.start].text == "return" for part in loop.inner())
 
 
 def _is_fixed(body: Body, loop: Statement, addition: AtomicAddition) -> bool:

@@ -61,6 +61,11 @@ class KernelDefinition:
     def independent(self) -> bool:
         return not self.together and not self.fixed
 
+    def passes_once(self, name: str) -> bool:
+        """Whether no launch passes what it passes for a parameter as another argument, too."""
+        at = [parameter.name for parameter in self.parameters].index(name)
+        return all(launch.arguments.count(launch.arguments[at]) == 1 for launch in self.launches)
+
     def resolve_type(self, kind: str) -> str:
         """The type that all launches give for a parameter of the template; any other type as it is."""
         name = kind.removeprefix("const ")

@@ -69,12 +69,12 @@ class _Writer:
 
     def _find_elements(self, loop: Statement) -> list[list[Span]]:
         """The uses of each element that the loop changes and that stays the same one."""
-        if any(part.kind == "jump" and self.body.tokens[part.start].text == "return" for part in loop.inner()):
+        if self.body.may_return(loop):
             return []
         names = [
             parameter.name
             for parameter in self.body.kernel.parameters
-            if parameter.base and not parameter.constant and self._is_passed_once(parameter.name)
+            if parameter.base and not parameter.constant and self.body.kernel.passes_once(parameter.name)
         ]
         uses = [self._find_uses(loop, name) for name in names if self._is_subscripted(name)]
         return [spans for spans in uses if spans and self._is_unobserved(loop, spans[0])]
@@ -109,12 +109,6 @@ class _Writer:
             if tokens[at + 1].text == "=":
                 todo += range(at + 2, next(j for j in range(at, kernel.last) if tokens[j].text in (",", ";")))
         return axes
-
-    def _is_passed_once(self, name: str) -> bool:
-        """Whether no launch passes the pointer as another argument, too; the output check covers the rest."""
-        kernel = self.body.kernel
-        at = [parameter.name for parameter in kernel.parameters].index(name)
-        return all(launch.arguments.count(launch.arguments[at]) == 1 for launch in kernel.launches)
 
     def _is_pointer(self, at: int, name: str) -> bool:
         return self.body.tokens[at].text == name and self.body.local(self.body.tokens[at]) < 0

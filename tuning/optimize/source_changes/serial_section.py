@@ -52,7 +52,7 @@ def _edit_kernel(program: ParsedProgram, kernel: KernelDefinition) -> Iterator[E
         return
     body.check_plain()
     for statement in parse_statements(program.tokens, kernel.first, kernel.last):
-        if any(part.kind == "jump" and program.tokens[part.start].text == "return" for part in statement.inner()):
+        if body.may_return(statement):
             return
         if _is_serial(body, statement):
             yield from _Section(body, statement, lanes).edits()

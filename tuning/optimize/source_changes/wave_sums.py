@@ -64,7 +64,7 @@ def _edit_kernel(program: ParsedProgram, kernel: KernelDefinition) -> Iterator[E
     body.check_plain()
     name = choose_free_name("wave_sum", program.text)
     for statement in parse_statements(program.tokens, kernel.first, kernel.last):
-        if any(part.kind == "jump" and program.tokens[part.start].text == "return" for part in statement.inner()):
+        if body.may_return(statement):
             return
         addition = _read_addition(body, statement)
         if addition is not None:

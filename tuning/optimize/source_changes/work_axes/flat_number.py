@@ -118,8 +118,7 @@ class _Writer:
             words = [token.text for token in self.tokens[start : start + 2]]
             if statement.kind != "if" or self.body.local(self.tokens[start]) != self.number or len(words) < 2:
                 continue
-            leaves = [t.text for t in self.tokens[slice(*statement.parts[0].span)]]
-            negated = leaves in (["return", ";"], ["{", "return", ";", "}"])
+            negated = self.body.only_returns(statement.parts[0])
             if words[1] == (">=" if negated else "<") and len(statement.parts) == 1:
                 return _Bound((start, end), negated, tuple(self.reader.list_factors((start + 2, end))))
         raise NotUnderstood("no bound of the number")

@@ -48,16 +48,16 @@ def write_flat(program: ParsedProgram, kernel: KernelDefinition, block: Shape) -
     values = (f"{number} % {width}", f"{number} / {width} % {height}")
     start = program.tokens[kernel.first].start
     edits = [Edit(start, start, f"const int {number} = blockIdx.x * blockDim.x + threadIdx.x;\n  ")]
-    edits += [_replace(body, names[axis][0], values[axis]) for axis in (0, 1)]
+    edits += [_replace_tokens(body, names[axis][0], values[axis]) for axis in (0, 1)]
     sign = ">=" if bound.negated else "<"
-    edits.append(_replace(body, bound.statement.head, f"{number} {sign} {width} * {height} * {depth}"))
+    edits.append(_replace_tokens(body, bound.statement.head, f"{number} {sign} {width} * {height} * {depth}"))
     for i in range(kernel.first, kernel.last):
         if [token.text for token in program.tokens[i : i + 3]] == ["blockIdx", ".", "z"]:
-            edits.append(_replace(body, (i, i + 3), f"{number} / ({width} * {height})"))
+            edits.append(_replace_tokens(body, (i, i + 3), f"{number} / ({width} * {height})"))
     return apply_edits(program.unit.text, edits).decode(errors="surrogateescape")
 
 
-def _replace(body: Body, span: Span, text: str) -> Edit:
+def _replace_tokens(body: Body, span: Span, text: str) -> Edit:
     return Edit(body.tokens[span[0]].start, body.tokens[span[1] - 1].end, text)
 
 
@@ -75,8 +75,7 @@ def _find_bound(body: Body, statements: tuple[Statement, ...], places: tuple[int
     for statement in (inner for each in statements for inner in each.inner()):
         if statement.kind != "if" or len(statement.parts) != 1:
             continue
-        words = [token.text for token in tokens[slice(*statement.parts[0].span)]]
-        negated = words in (["return", ";"], ["{", "return", ";", "}"])
+        negated = body.only_returns(statement.parts[0])
         extents: dict[int, str] = {}
         parts = split_at(tokens, *statement.head, "||" if negated else "&&")
         for start, end in parts:

@@ -193,7 +193,7 @@ class TilingReader:
             if statement.kind == "simple":
                 self.tiling.definitions += self._read_definitions(statement)
             elif statement.kind == "if" and len(statement.parts) == 1:
-                leaves = self._only_returns(statement.parts[0])
+                leaves = self.body.only_returns(statement.parts[0])
                 self._add_conditions(statement.head, leaves)
                 if leaves:
                     continue
@@ -204,10 +204,6 @@ class TilingReader:
                 return
             else:
                 raise NotUnderstood(f"a {statement.kind} statement before the loop")
-
-    def _only_returns(self, branch: Statement) -> bool:
-        words = [t.text for t in self.tokens[branch.start : branch.end]]
-        return words in (["return", ";"], ["{", "return", ";", "}"])
 
     def _add_conditions(self, span: tuple[int, int], negated: bool) -> None:
         other = "&&" if negated else "||"
