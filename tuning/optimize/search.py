@@ -128,15 +128,15 @@ class Search:
     def _try_changes(
         self, name: str, changer: SourceChanger, state: SearchState, texts_tried: set[str]
     ) -> SearchState | None:
-        """The first change of one kind that is faster and correct."""
-        target = self.evaluator.target
+        """The first change of one kind that is faster and correct; of alternatives the fastest."""
+        target, better = self.evaluator.target, []
         try:
             program = read_program(state.text, target.arch)
         except HipsynthError:
             return None
         for change in self.faults.iterate(name, changer.list_changes(program, state.found, target)):
             if self._is_over() or len(texts_tried) >= MOST_CHANGES:
-                return None
+                break
             if change.text in texts_tried:
                 continue
             texts_tried.add(change.text)
@@ -147,8 +147,10 @@ class Search:
             self._slowest_s = max(self._slowest_s, took_s)
             judged = self._judge_candidate(option, run, check)
             if judged is not None:
-                return judged
-        return None
+                better.append(judged)
+            if judged is not None and not changer.alternatives:
+                break
+        return min(better, key=lambda state: state.found.duration_ns, default=None)
 
     def _order_groups(self, state: SearchState) -> list[SearchState]:
         """The best program with its work-groups in other orders, those that are faster and correct."""

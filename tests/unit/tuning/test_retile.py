@@ -7,7 +7,8 @@ import pytest
 
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, KernelTime
 from hipsynth.tuning.optimize.program_model import read_program
-from hipsynth.tuning.optimize.source_changes.retile import list_changes, write_untiled
+from hipsynth.tuning.optimize.source_changes.retile import list_changes
+from hipsynth.tuning.optimize.source_changes.retile.plain_product import write_plain_product
 from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.trial import Conditions, Tolerance, compare_trials, run_trial, target_of
 
@@ -60,8 +61,8 @@ COUNTED = NAMES + PLAIN.replace("threadIdx.x]", "tx]").replace("t < k; t += SIDE
 
 def untile(body: str) -> str:
     program = read_program(PROGRAM.replace("BODY", body), "gfx942")
-    text = write_untiled(program, program.kernels[0])
-    return text.partition("int k) {\n")[2].partition("\n}\n")[0]
+    text = write_plain_product(program, program.kernels[0])
+    return text.partition(") {\n")[2].partition("\n}\nint main")[0]
 
 
 def retile(body: str) -> list[str]:
@@ -74,14 +75,15 @@ def retile(body: str) -> list[str]:
 @pytest.mark.parametrize("body", [PLAIN, COUNTED], ids=["by elements", "by tiles"])
 def test_a_tile_is_read_as_what_is_stored_in_it(body: str) -> None:
     text = untile(body)
-    assert "sum += a[row * k + i] * b[i * n + col];" in text and "for (int i = 0; i < k; ++i) {" in text
+    length = "(k / SIDE) * SIDE" if body is COUNTED else "k"
+    assert f"i < {length}; ++i) {{\nsum += a[row * k + i] * b[i * n + col];" in text
     assert "__shared__" not in text and "__syncthreads" not in text and "tx" not in text
     assert "row = blockIdx.y * blockDim.y + threadIdx.y" in text
 
 
 def test_conditions_of_loads_become_those_of_the_work_item() -> None:
     text = untile(GUARDED)
-    assert "if (row < n && col < n) {\n    float sum = 0;\n" in text
+    assert "if (row < n && col < n) {\nfloat sum = 0;\n" in text
     assert "sum += a[row * k + i] * b[i * n + col];" in text and "? " not in text
 
 
@@ -99,6 +101,53 @@ def test_programs_with_larger_tiles_do_the_same(body: str) -> None:
         assert compare_trials(before, after, Tolerance("float", 1e-5, "sums in another order")).equal
 
 
+OTHER_FORMS = {
+    "by a group's first element": PLAIN.replace(
+        "for (int t", "const int first = SIDE * (k * blockIdx.y);\n  for (int t"
+    ).replace("a[row * k + t + threadIdx.x]", "a[first + t + k * threadIdx.y + threadIdx.x]"),
+    "two numbers of a tile": PLAIN.replace(
+        "for (int t = 0; t < k; t += SIDE)",
+        "const int begin = k * SIDE * blockIdx.y, end = begin + k - 1, down = SIDE * n;\n"
+        "  for (int t = begin, u = SIDE * blockIdx.x; t <= end; t += SIDE, u += down)",
+    )
+    .replace("a[row * k + t + threadIdx.x]", "a[t + k * threadIdx.y + threadIdx.x]")
+    .replace("b[(t + threadIdx.y) * n + col]", "b[u + n * threadIdx.y + threadIdx.x]"),
+    "a width from the launch": PLAIN.replace("int row", "int width = blockDim.x * gridDim.x, row").replace(
+        "* n + col] = sum", "* width + col] = sum"
+    ),
+    "by branches": GUARDED.replace(
+        "x[ty][tx] = (row < n && across < k) ? a[row * k + across] : 0.0f;",
+        "if (row < n && across < k) x[ty][tx] = a[(size_t)row * k + across];\n    else { x[ty][tx] = 0.0f; }",
+    ),
+    "flat tiles": PLAIN.replace("[SIDE][SIDE]", "[SIDE * SIDE]")
+    .replace("][threadIdx.x]", " * SIDE + threadIdx.x]")
+    .replace("[threadIdx.y][i]", "[threadIdx.y * SIDE + i]"),
+    "a number for the width": PLAIN.replace("t += SIDE", "t += 16"),
+    "a count rounded up otherwise": GUARDED.replace("(k + SIDE - 1) / SIDE", "(k - 1) / SIDE + 1"),
+}
+
+
+@pytest.mark.parametrize("what", OTHER_FORMS)
+def test_other_forms_of_subscripts_mean_the_same(what: str) -> None:
+    assert OTHER_FORMS[what] not in (PLAIN, COUNTED, GUARDED)
+    text = untile(OTHER_FORMS[what])
+    assert "sum += a[row * k + i] * b[i * n + col];" in text.replace("(size_t)", "")
+    assert "for (int i = 0; i < k; ++i) {" in text and "__shared__" not in text and "threadIdx" in text
+
+
+def test_the_width_of_a_launch_becomes_a_parameter() -> None:
+    needs.simulator()
+    needs.compiler()
+    body = OTHER_FORMS["a width from the launch"]
+    assert "c[row * width + col] = sum;" in untile(body)
+    texts = retile(body)
+    assert "(a, b, c, n, k, (n / SIDE) * SIDE" in texts[-1]
+    conditions = Conditions(exact=True, record_bytes=1 << 20)
+    before, after = (run_trial(text, TARGET, conditions) for text in (PROGRAM.replace("BODY", body), texts[-1]))
+    assert before.ok and after.ok, after.message
+    assert compare_trials(before, after, Tolerance("float", 1e-5, "sums in another order")).equal
+
+
 LEFT_ALONE = {
     "a place that others store": PLAIN.replace("x[threadIdx.y][i]", "x[threadIdx.x][i]"),
     "a tile of sums": PLAIN.replace("sum += x", "x[0][0] += x"),
@@ -107,6 +156,9 @@ LEFT_ALONE = {
     "a condition of a load alone": GUARDED.replace("col < n && down", "col < 7 && down"),
     "another value outside": GUARDED.replace(": 0.0f", ": 1.0f"),
     "one tile": PLAIN.replace("y[threadIdx.y][threadIdx.x] = b[(t + threadIdx.y) * n + col];", ""),
+    "tiles that are not side by side": COUNTED.replace("k + t * SIDE + tx", "k + t * SIDE * 2 + tx"),
+    "a row of another group": PLAIN.replace("a[row * k", "a[(row + blockIdx.y) * k"),
+    "a name that is used otherwise": PLAIN.replace("= sum;", "= sum + row;"),
     "two loops": PLAIN + "\n  for (int j = 0; j < 2; ++j) c[j] = sum;",
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import needs
 import pytest
 
@@ -58,15 +60,21 @@ BODIES = {
 
 
 def change(kind: str) -> tuple[str, str]:
-    """A program, and it with its source changed."""
-    text = PROGRAM.replace("BODY", BODIES[kind])
+    """A program, and it with its source changed; of a template where the kind says so."""
+    text = PROGRAM.replace("BODY", BODIES[kind.removesuffix(" of a template")])
+    if kind.endswith(" of a template"):
+        text = text.replace("__global__ void work", "template <int SIDE>\n__global__ void work")
+        text = (
+            text.replace("#define SIDE 16\n", "").replace("work<<<", "work<16><<<").replace("(SIDE, SIDE)", "(16, 16)")
+        )
+    kind = kind.removesuffix(" of a template")
     kernel = KernelTime("work", 100.0, 2, "lds", "", (4, 4, 1), (16, 16, 1), True)
     timed = CandidateMeasurement("ok", "", "", 0, (kernel,), 1.0)  # type: ignore[arg-type]
     changes = SOURCE_CHANGES[kind].list_changes(read_program(text, "gfx942"), timed, TARGET)
     return text, list(changes)[-1].text
 
 
-@pytest.mark.parametrize("kind", BODIES)
+@pytest.mark.parametrize("kind", [*BODIES, "retile of a template"])
 def test_the_original_kernel_is_launched_for_other_sizes(kind: str) -> None:
     needs.simulator()
     needs.compiler()
@@ -76,14 +84,15 @@ def test_the_original_kernel_is_launched_for_other_sizes(kind: str) -> None:
     assert found.kernel.name == "work"
     guarded = found.write_guarded(program, GUARD)
     assert guarded.count("if (n >= 64) {  // for other sizes, the first kernel is faster") == 2
-    definition = text[text.index("__global__ void work") : text.index("__global__ void twice")]
+    start = "template" if kind.endswith("template") else "__global__ void work"
+    definition = text[text.index(start) : text.index("__global__ void twice")]
     assert guarded.count(definition.rstrip()) == 1 and guarded.count("__global__ void work(") == 1
     launched = []
     for size in ("48", "64"):
         conditions = Conditions((size,), exact=True, record_bytes=1 << 20)
         before, after = (run_trial(one, TARGET, conditions) for one in (text, guarded))
         assert compare_trials(before, after, Tolerance("float", 1e-5, "sums in another order")).equal, after.message
-        launched.append({kernel.name.partition("(")[0] for kernel in after.kernels} - {"twice"})
+        launched.append({re.split("[(<]", kernel.name)[0] for kernel in after.kernels} - {"twice"})
     assert launched[0] == {"work"} and "work" not in launched[1] and launched[1]
 
 

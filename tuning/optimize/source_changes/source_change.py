@@ -21,7 +21,9 @@ class SourceChange:
 
 @dataclass(frozen=True)
 class SourceChanger:
-    """One kind of change. `counter`: what it should move; `list_changes`: those of a program whose run is given."""
+    """One kind of change. `counter`: what it should move; `list_changes`: those of a program whose run is given;
+    `alternatives`: they exclude each other, so that the fastest is wanted and not the first that gains."""
 
     counter: str
     list_changes: Callable[[ParsedProgram, CandidateMeasurement, Target], Iterator[SourceChange]]
+    alternatives: bool = False

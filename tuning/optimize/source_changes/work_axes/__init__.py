@@ -48,7 +48,7 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
                 break
 
 
-CHANGER = SourceChanger("TCP_TOTAL_CACHE_ACCESSES", list_changes)
+CHANGER = SourceChanger("TCP_TOTAL_CACHE_ACCESSES", list_changes, alternatives=True)
 
 
 def _list_numbered(

@@ -8,17 +8,11 @@ from dataclasses import dataclass, replace
 
 from hipsynth.source.tokens import find_closing, split_at
 from hipsynth.tuning.optimize.kernel_body import Body
+from hipsynth.tuning.optimize.polynomials import Polynomial, add, multiply, times_of
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformation_plan import Shape
-from hipsynth.tuning.optimize.transformations.halo_tile.affine import (
-    AXIS_NAMES,
-    AffineReader,
-    Polynomial,
-    add,
-    multiply,
-    times_of,
-)
+from hipsynth.tuning.optimize.transformations.halo_tile.affine import AXIS_NAMES, AffineReader
 from hipsynth.tuning.optimize.transformations.lds_tile.tiled_loop import Condition, TiledLoop, make_reader
 
 Range = tuple[int, int]  # the least and the largest value
@@ -87,7 +81,7 @@ class _WindowFinder:
             raise NotUnderstood("a jump, or nothing that is done")
         self._move_variables(statements)
         variables = dict(self._find_ranges(statements))
-        self.affine = AffineReader(tiling, frozenset(variables))
+        self.affine = AffineReader(self.body, tiling, frozenset(variables))
         upper = frozenset(c for c in tiling.conditions if c.axes and self._bounds_above(c))
         windows = tuple(self._find_windows(variables))
         if not windows:
@@ -105,7 +99,7 @@ class _WindowFinder:
 
     def _find_ranges(self, statements: tuple[Statement, ...]) -> Iterator[tuple[int, Range]]:
         """The variables of `for (int j = 0; j < 7; ++j)`, with numbers that are known."""
-        numbers = AffineReader(self.tiling)
+        numbers = AffineReader(self.body, self.tiling)
         loops = (part for statement in statements for part in statement.inner() if part.kind == "for")
         for loop in loops:
             parts = split_at(self.tokens, *loop.head, ";")

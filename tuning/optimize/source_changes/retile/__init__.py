@@ -1,0 +1,35 @@
+"""Larger tiles for a product whose kernel stages small ones: its LDS arrays are taken for what they are, copies of
+elements in memory, and the kernel without them is tiled anew, with several results in the registers of each lane, or
+with matrix instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hipsynth.core.errors import HipsynthError
+from hipsynth.profiling.backends.protocol import Target
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
+from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
+from hipsynth.tuning.optimize.source_changes.retile.plain_product import write_plain_product
+from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
+from hipsynth.tuning.optimize.source_changes.tilings import list_tilings, write_tilings
+from hipsynth.tuning.optimize.statements import NotUnderstood
+
+NOTABLE = 0.1  # share of the program's time from which a kernel is worth it
+
+
+def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Target) -> Iterator[SourceChange]:
+    """The program with a kernel tiled anew, with each of the first tiles that the transformations offer."""
+    for kernel in program.kernels:
+        run = timed.of(kernel.name)
+        if run is None or run.duration_ns < NOTABLE * timed.duration_ns or not kernel.launches:
+            continue
+        try:
+            plain = read_program(write_plain_product(program, kernel), target.arch)
+        except (NotUnderstood, HipsynthError):
+            continue
+        tilings = list_tilings(plain, kernel.name, run.bottleneck, run.grid, run.block)
+        yield from write_tilings(plain, kernel.name, run.block, tilings, "larger tiles than those of its own")
+
+
+CHANGER = SourceChanger("SQ_INSTS_LDS", list_changes, alternatives=True)
