@@ -272,11 +272,18 @@ def _write_launch(
     most, times = (len(sizes), CAREFUL_ELEMENTS) if launch.careful else (2, 1)
     elements = f"hipsynth_harness::count_elements({items}, {most}, {times}, {{{', '.join(sizes.values())}}})"
     texts = sizes | {name: f"{value:.17g}" for name, value in values.items() if name not in sizes}
-    arguments = ", ".join(_make_argument(kernel, p, texts, "elements") for p in kernel.parameters)
+    buffers, arguments = [], []
+    for number, parameter in enumerate(kernel.parameters):
+        value = _make_argument(kernel, parameter, texts)
+        if parameter.base:
+            name = f"{parameter.name}_buffer" if parameter.name else f"buffer_{number}"
+            buffers.append(f"    auto* {name} = {value};\n")
+            value = name
+        arguments.append(value)
     lds = f", {launch.lds_bytes}" if launch.lds_bytes else ""
     return (
-        f"  {{\n    const size_t elements = {elements};\n    (void)elements;\n"
-        f"    {launch.instance}<<<dim3({grid}), dim3({_join(launch.block)}){lds}>>>({arguments});\n  }}"
+        f"  {{\n    const size_t elements = {elements};\n    (void)elements;\n{''.join(buffers)}"
+        f"    {launch.instance}<<<dim3({grid}), dim3({_join(launch.block)}){lds}>>>({', '.join(arguments)});\n  }}"
     )
 
 
@@ -301,12 +308,11 @@ def _make_argument(
     kernel: FunctionDeclaration,
     parameter: FunctionParameter,
     values: Mapping[str, str],
-    elements: str,
 ) -> str:
     is_simple = not any(sign in parameter.text for sign in ("(", "[", "&", "..."))
     if parameter.base and is_simple:
         kind = "char" if parameter.base == "void" else parameter.base
-        return f"hipsynth_harness::make_buffer<{kind}>({elements})"
+        return f"hipsynth_harness::make_buffer<{kind}>(elements)"
     if not is_simple or "*" in parameter.text:
         problem = f"{kernel.name}: nothing can be made for its argument {parameter.text}"
         raise BadInput(problem, remedy="add a main() that launches it", reason=Reason.NO_MAIN)

@@ -98,7 +98,8 @@ def test_templates_get_the_arguments_of_a_launch_or_usual_ones(host: str, instan
     made = add_harness(TEMPLATE + host, HarnessChoices())
     kind = instance[2:].partition(",")[0]
     assert f"    {instance}<<<dim3(" in made.text and made.notes[0].startswith(f"no main(): {instance} is launched")
-    assert f"make_buffer<{kind}>(elements), hipsynth_harness::make_value<{kind}>(1.5)" in made.text
+    assert f"auto* a_buffer = hipsynth_harness::make_buffer<{kind}>(elements);" in made.text
+    assert f">>>(a_buffer, hipsynth_harness::make_value<{kind}>(1.5)" in made.text
 
 
 def test_a_wrong_name_gets_a_near_one() -> None:

@@ -13,20 +13,30 @@ from hipsynth.tuning.optimize.transformations.transformation import Transformati
 
 
 def passes_distinct_pointers(view: KernelView) -> bool:
-    """Whether every launch passes different expressions for all pointers; the output check covers the rest."""
+    """Whether every launch passes different expressions for all pointers, or the source says that they differ; the
+    output check covers the rest."""
     places = [i for i, parameter in enumerate(view.kernel.parameters) if parameter.base]
+    if all(_is_restricted(view.kernel.parameters[i]) for i in places):
+        return bool(view.kernel.launches)
     passed = [[launch.arguments[i] for i in places] for launch in view.kernel.launches]
     return bool(passed) and all(len(set(parameter)) == len(parameter) for parameter in passed)
 
 
 def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
-    if not view.plan.restrict and passes_distinct_pointers(view) and not view.kernel.fixed:
+    pointers = [parameter for parameter in view.kernel.parameters if parameter.base]
+    if view.plan.restrict or view.kernel.fixed or all(map(_is_restricted, pointers)):
+        return
+    if passes_distinct_pointers(view):
         yield replace(view.plan, restrict=True)
+
+
+def _is_restricted(parameter: FunctionParameter) -> bool:
+    return "__restrict" in parameter.text
 
 
 def restrict_pointer(parameter: FunctionParameter) -> str:
     """The declaration with __restrict__, if it is a plain pointer."""
-    if not parameter.base or "__restrict" in parameter.text or "&" in parameter.text:
+    if not parameter.base or _is_restricted(parameter) or "&" in parameter.text:
         return parameter.text
     return re.sub(rf"\*\s*(const\s+)?{parameter.name}$", rf"* \1__restrict__ {parameter.name}", parameter.text)
 
