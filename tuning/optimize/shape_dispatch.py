@@ -21,7 +21,7 @@ _NAMED = (
 
 @dataclass(frozen=True)
 class SizeGuard:
-    """Launches with `name` `sign` `size` use the changed kernel; the name is an argument of each launch."""
+    """Launches with `name` `sign` `size` use the changed kernel; each launch names it in its shape or arguments."""
 
     name: str
     sign: str
@@ -44,7 +44,7 @@ def size_names(text: str) -> dict[str, int]:
 def choose_guard(program: ParsedProgram, kernel: KernelDefinition, shapes: Sequence[ShapeSpeedup]) -> SizeGuard | None:
     """The size that separates the shapes at which a change gains from those at which it loses; None if none does.
     Rather large ones than small ones gain."""
-    passed = [set(launch.arguments) for launch in kernel.launches]
+    passed = [_list_words(launch.grid, launch.block, *launch.arguments) for launch in kernel.launches]
     names = {name: at for name, at in size_names(program.text).items() if passed and all(name in row for row in passed)}
     rows = list(_list_sizes(program.text, shapes))
     for sign in (">=", "<="):
@@ -59,6 +59,10 @@ def choose_guard(program: ParsedProgram, kernel: KernelDefinition, shapes: Seque
             if sign == "<=" and max(winning) < min(losing):
                 return SizeGuard(name, sign, max(winning))
     return None
+
+
+def _list_words(*texts: str) -> set[str]:
+    return {word for text in texts for word in re.findall(r"\w+", text)}
 
 
 def _list_sizes(text: str, shapes: Sequence[ShapeSpeedup]) -> Iterator[tuple[tuple[int, ...], bool]]:

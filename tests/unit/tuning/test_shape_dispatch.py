@@ -75,8 +75,16 @@ def test_the_size_that_separates_is_chosen() -> None:
 def test_where_no_size_separates_there_is_no_guard() -> None:
     assert guard_of(((), 2.0), (("512", "128"), 0.5), (("32768", "8192"), 0.5)) is None
     assert guard_of(((), 2.0), (("512", "128"), 1.5)) is None, "nothing is lost"
-    other = LITERAL.replace("in, out, rows, columns);", "in, out, rows + 0, columns + 0);")
-    assert guard_of(((), 2.0), (("512", "8192"), 0.5), text=other) is None, "no launch passes a size as it is"
+    other = LITERAL.replace(
+        "(rows + 63) / 64, 64>>>(in, out, rows, columns);", "groups, 64>>>(in, out, height, columns);"
+    )
+    other = other.replace("float *in", "const int height = rows, groups = (rows + 63) / 64;\n  float *in")
+    assert guard_of(((), 2.0), (("512", "1024"), 0.5), text=other) is None, "no launch names the size"
+
+
+def test_a_launch_names_a_size_in_its_shape() -> None:
+    other = LITERAL.replace("out, rows, columns);", "out, int(rows), columns);")
+    assert guard_of(((), 2.0), (("512", "1024"), 0.5), text=other) == SizeGuard("rows", ">=", 4096)
 
 
 @pytest.mark.parametrize(
