@@ -60,6 +60,10 @@ class Body:
         """Whether a local variable is declared `__shared__`."""
         return "__shared__" in [self.tokens[i].text for i in range(*self.find_declared_type(place))]
 
+    def is_pointer(self, place: int) -> bool:
+        """Whether a local variable, by the offset of its declaration, is a pointer."""
+        return place in self.locals and self.tokens[self.find_declaration(place) - 1].text in ("*", "__restrict__")
+
     def find_declared_type(self, place: int) -> tuple[int, int]:
         """The tokens of a statement that declares a local variable, up to its name."""
         at = first = self.find_declaration(place)

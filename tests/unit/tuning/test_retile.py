@@ -61,7 +61,7 @@ COUNTED = NAMES + PLAIN.replace("threadIdx.x]", "tx]").replace("t < k; t += SIDE
 
 def untile(body: str) -> str:
     program = read_program(PROGRAM.replace("BODY", body), "gfx942")
-    text = write_plain_product(program, program.kernels[0])
+    text = write_plain_product(program, program.kernels[0], (16, 16, 1))
     return text.partition(") {\n")[2].partition("\n}\nint main")[0]
 
 
@@ -122,6 +122,14 @@ OTHER_FORMS = {
     "flat tiles": PLAIN.replace("[SIDE][SIDE]", "[SIDE * SIDE]")
     .replace("][threadIdx.x]", " * SIDE + threadIdx.x]")
     .replace("[threadIdx.y][i]", "[threadIdx.y * SIDE + i]"),
+    "batches": PLAIN.replace(
+        "float sum", "const int batch = blockIdx.z;\n  const float* own = a + batch * n * k;\n  float sum"
+    ).replace("= a[row", "= own[row"),
+    "conditions without a value": GUARDED.replace(
+        "x[ty][tx] = (row < n && across < k) ? a[row * k + across] : 0.0f;",
+        "if (row < n) {\n      const int at = across;\n      if (tx < SIDE && at < k) x[ty][tx] = a[row * k + at];\n"
+        "    }",
+    ).replace("sum += x", "if (row < n && t * SIDE + i < k) sum += x"),
     "a number for the width": PLAIN.replace("t += SIDE", "t += 16"),
     "a count rounded up otherwise": GUARDED.replace("(k + SIDE - 1) / SIDE", "(k - 1) / SIDE + 1"),
 }
@@ -131,8 +139,22 @@ OTHER_FORMS = {
 def test_other_forms_of_subscripts_mean_the_same(what: str) -> None:
     assert OTHER_FORMS[what] not in (PLAIN, COUNTED, GUARDED)
     text = untile(OTHER_FORMS[what])
-    assert "sum += a[row * k + i] * b[i * n + col];" in text.replace("(size_t)", "")
+    assert "sum += a[row * k + i] * b[i * n + col];" in text.replace("(size_t)", "").replace("own", "a")
+    assert ("const float* own = a + batch * n * k;" in text) == (what == "batches")
     assert "for (int i = 0; i < k; ++i) {" in text and "__shared__" not in text and "threadIdx" in text
+
+
+def test_tiles_need_not_be_square_by_value() -> None:
+    body = (
+        PLAIN.replace("x[SIDE][SIDE], y[SIDE]", "x[16][8], y[8]")
+        .replace("t += SIDE", "t += 8")
+        .replace("i < SIDE", "i < 8")
+    )
+    body = body.replace("x[threadIdx.y][threadIdx.x] =", "if (threadIdx.x < 8) x[threadIdx.y][threadIdx.x] = 2 *")
+    body = body.replace("y[threadIdx.y][threadIdx.x] =", "if (threadIdx.y < 8) y[threadIdx.y][threadIdx.x] =")
+    assert "sum += (2 * a[row * k + i]) * b[i * n + col];" in untile(body)
+    with pytest.raises(NotUnderstood):
+        untile(body.replace("threadIdx.y < 8", "threadIdx.y < 7"))
 
 
 def test_the_width_of_a_launch_becomes_a_parameter() -> None:
@@ -158,6 +180,7 @@ LEFT_ALONE = {
     "one tile": PLAIN.replace("y[threadIdx.y][threadIdx.x] = b[(t + threadIdx.y) * n + col];", ""),
     "tiles that are not side by side": COUNTED.replace("k + t * SIDE + tx", "k + t * SIDE * 2 + tx"),
     "a row of another group": PLAIN.replace("a[row * k", "a[(row + blockIdx.y) * k"),
+    "a condition of a step alone": GUARDED.replace("sum += x", "if (i < 7) sum += x"),
     "a name that is used otherwise": PLAIN.replace("= sum;", "= sum + row;"),
     "two loops": PLAIN + "\n  for (int j = 0; j < 2; ++j) c[j] = sum;",
 }

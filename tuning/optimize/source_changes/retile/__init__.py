@@ -25,7 +25,7 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
         if run is None or run.duration_ns < NOTABLE * timed.duration_ns or not kernel.launches:
             continue
         try:
-            plain = read_program(write_plain_product(program, kernel), target.arch)
+            plain = read_program(write_plain_product(program, kernel, run.block), target.arch)
         except (NotUnderstood, HipsynthError):
             continue
         tilings = list_tilings(plain, kernel.name, run.bottleneck, run.grid, run.block)

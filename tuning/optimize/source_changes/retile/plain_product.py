@@ -18,28 +18,31 @@ from hipsynth.tuning.optimize.source_changes.retile.staged_product import (
     ONE,
     STEP,
     TILE,
+    TILE_AXES,
     StagedProduct,
     StagedTile,
     read_staged_product,
 )
 from hipsynth.tuning.optimize.source_changes.row_loops import Span
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
-from hipsynth.tuning.optimize.transformation_plan import AXES
+from hipsynth.tuning.optimize.transformation_plan import AXES, Shape
 
-_TILE_AXES = AXES[:2]
-_ITEM = {axis: f"@{axis}" for axis in _TILE_AXES}  # a work-item's number along an axis
-_ITEMS = {axis: f"@items_{axis}" for axis in _TILE_AXES}  # how many work-items the launch has along an axis
+_ITEM = {axis: f"@{axis}" for axis in TILE_AXES}  # a work-item's number along an axis
+_ITEMS = {axis: f"@items_{axis}" for axis in TILE_AXES}  # how many work-items the launch has along an axis
 _ITEM_NAMES = {"x": "col", "y": "row"}
 _ITEMS_NAMES = {"x": "cols", "y": "rows"}
 _SIGNS = {"<": (1, 0), "<=": (1, 1), ">": (-1, 0), ">=": (-1, 1)}
 
 
-def write_plain_product(program: ParsedProgram, kernel: KernelDefinition) -> str:
-    """The program with a kernel that reads memory where it read its tiles. Raises NotUnderstood for other kernels."""
+def write_plain_product(program: ParsedProgram, kernel: KernelDefinition, block: Shape) -> str:
+    """The program with a kernel, launched with groups of shape `block`, that reads memory where it read its tiles.
+    Raises NotUnderstood for other kernels."""
     try:
-        return _PlainWriter(program, kernel, read_staged_product(program, kernel, by_value=False)).write()
-    except NotUnderstood:  # the tiles' width may be a number here and a name there
-        return _PlainWriter(program, kernel, read_staged_product(program, kernel, by_value=True)).write()
+        product = read_staged_product(program, kernel, block, by_value=False)
+        return _PlainWriter(program, kernel, product).write()
+    except NotUnderstood:  # the width of a tile may be a number here and a name there
+        product = read_staged_product(program, kernel, block, by_value=True)
+        return _PlainWriter(program, kernel, product).write()
 
 
 @dataclass
@@ -50,21 +53,25 @@ class _PlainWriter:
     names: dict[str, str] = field(default_factory=dict)  # in the new source, by those in polynomials
     conditions: list[Span] = field(default_factory=list)  # under which results are stored
     sums: set[str] = field(default_factory=set)  # names of what the loop changes
+    implied: list[Polynomial] = field(default_factory=list)  # what is more than 0 in each step that counts
 
     def write(self) -> str:
         """The program."""
         self.reader = self.product.reader
         self.body, self.tokens = self.reader.body, self.program.tokens
-        self.names = {STEP: self.product.loop.name, **{_ITEM[axis]: self._name_item(axis) for axis in _TILE_AXES}}
-        self.names |= {_ITEMS[axis]: self._name_items(axis) for axis in _TILE_AXES}
+        definition = self.program.unit.text[self.kernel.start : self.kernel.end].decode(errors="surrogateescape")
+        self.taken = " ".join([definition, *self.program.macros])
+        self.names = {STEP: self.product.loop.name, **{_ITEM[axis]: self._name_item(axis) for axis in TILE_AXES}}
+        self.names |= {_ITEMS[axis]: self._name_items(axis) for axis in TILE_AXES}
         stores = self._read_stores()
-        self._check_guards()
+        length = add(self.product.length, {(STEP,): 1}, -1)
+        self.implied = [length, *(self._name_places(self._read_difference(span), "") for span in self.conditions)]
         constants, sums = self._write_declarations()
         loop, bound = self.product.loop, self._write_number(self.product.length)
         work = [
             *sums,
             f"for ({loop.type} {loop.name} = 0; {loop.name} < {bound}; ++{loop.name}) {{",
-            *(self._rewrite(each.span) for each in loop.part.parts or (loop.part,)),
+            *(self._rewrite(each.span) for each in self._list_steps(loop.part)),
             "}",
             *(self._rewrite(store.span) for store in stores),
         ]
@@ -72,22 +79,24 @@ class _PlainWriter:
             tests = " && ".join(self._write_condition(span) for span in self.conditions)
             work = [f"if ({tests}) {{", *work, "}"]
         text = "\n".join(work)
-        constants = [(names, line) for names, line in constants if any(_has_word(text, name) for name in names)]
-        text = "\n".join([*(line for _, line in constants), text])
-        self._check_names(text, {name for names, _ in constants for name in names})
+        used_names: set[str] = set()
+        for names, line in reversed(constants):
+            if any(_has_word(text, name) for name in names):
+                text, used_names = f"{line}\n{text}", used_names | set(names)
+        self._check_names(text, used_names)
         return self._write_program("\n".join([*self._declare_items(text), text]))
 
     # --- the kernel's parts ------------------------------------------------------------------------------------------
 
     def _name_item(self, axis: str) -> str:
         """The kernel's own name for a work-item's number along an axis, or a new one."""
-        number = add({(f"threadIdx.{axis}",): 1}, multiply(self.product.width, {(f"blockIdx.{axis}",): 1}))
-        return self._find_constant(self.product.read, number) or choose_free_name(_ITEM_NAMES[axis], self.program.text)
+        number = add({(f"threadIdx.{axis}",): 1}, multiply(self.product.groups[axis], {(f"blockIdx.{axis}",): 1}))
+        return self._find_constant(self.product.read, number) or choose_free_name(_ITEM_NAMES[axis], self.taken)
 
     def _name_items(self, axis: str) -> str:
         """The kernel's own name for the number of work-items along an axis, or a new one."""
         name = self._find_constant(self._read_place, {(_ITEMS[axis],): 1})
-        return name or choose_free_name(_ITEMS_NAMES[axis], self.program.text)
+        return name or choose_free_name(_ITEMS_NAMES[axis], self.taken)
 
     def _find_constant(self, read: Callable[[Span], Polynomial], value: Polynomial) -> str:
         """The name of a constant with a value; "" if there is none."""
@@ -102,7 +111,7 @@ class _PlainWriter:
         kind = "unsigned" if "unsigned" in words else "int"
         return [
             f"const {kind} {self.names[_ITEM[axis]]} = blockIdx.{axis} * blockDim.{axis} + threadIdx.{axis};"
-            for axis in reversed(_TILE_AXES)
+            for axis in reversed(TILE_AXES)
             if _has_word(text, self.names[_ITEM[axis]])
         ]
 
@@ -152,13 +161,24 @@ class _PlainWriter:
             raise NotUnderstood("a variable that changes after the tiles")
         return bool(places)
 
-    def _check_guards(self) -> None:
-        """The conditions of loads must follow from the loop's bound, or be those of the stores."""
-        implied = [add(self.product.length, {(STEP,): 1}, -1), *(self._read_condition(s) for s in self.conditions)]
-        for tile in self.product.tiles.values():
-            for guard in tile.guards:
-                if not any(self._read_condition(guard, axis) in implied for axis in _TILE_AXES):
-                    raise NotUnderstood("a condition of a load alone")
+    def _list_steps(self, part: Statement) -> list[Statement]:
+        """The statements of an iteration, without conditions that hold for all its work-items and steps."""
+        if part.kind == "if" and len(part.parts) == 1:
+            conditions = split_at(self.tokens, *part.head, "&&")
+            if not all(self._read_condition(span) in self.implied for span in conditions):
+                raise NotUnderstood("a condition of a step alone")
+        elif part.kind != "block":
+            return [part]
+        return [step for inner in part.parts for step in self._list_steps(inner)]
+
+    def _check_guards(self, tile: StagedTile, axis: str) -> None:
+        """The conditions of loads must follow from the loop's bound, be those of the stores, or hold in all groups;
+        `axis`: along which the tile is read by others."""
+        always = [add(width, {(f"threadIdx.{each}",): 1}, -1) for each, width in self.product.groups.items()]
+        always.append(add(self.product.width, {(f"threadIdx.{axis}",): 1}, -1))
+        for guard in tile.guards:
+            if self._read_difference(guard) not in always and self._read_condition(guard, axis) not in self.implied:
+                raise NotUnderstood("a condition of a load alone")
 
     def _check_names(self, text: str, constants: set[str]) -> None:
         """Nothing may be left of what is not declared any more."""
@@ -171,7 +191,7 @@ class _PlainWriter:
     def _write_program(self, text: str) -> str:
         first, last = self.tokens[self.kernel.first - 1].end, self.tokens[self.kernel.last].start
         edits = [Edit(first, last, f"\n{text}\n")]
-        more = [axis for axis in _TILE_AXES if _has_word(text, self.names[_ITEMS[axis]])]
+        more = [axis for axis in TILE_AXES if _has_word(text, self.names[_ITEMS[axis]])]
         if more:
             close = max(i for i in range(self.kernel.first) if self.tokens[i].text == ")")
             declared = "".join(f", const int {self.names[_ITEMS[axis]]}" for axis in more)
@@ -233,24 +253,28 @@ class _PlainWriter:
             close = find_closing(self.tokens, end)
             places.append(self.product.read((end + 1, close)))
             end = close + 1
-        for axis in _TILE_AXES:
+        for axis in TILE_AXES:
             stored = [substitute(place, f"threadIdx.{axis}", {(STEP,): 1}) for place in tile.places]
             if stored == places and any(times_of(place, STEP) for place in places):
-                return self._rewrite(tile.value, axis), end
+                self._check_guards(tile, axis)
+                text = self._rewrite(tile.value, axis)
+                return text if re.fullmatch(r"\w+(\[[^\[\]]*\]|\([^()]*\))?", text) else f"({text})", end
         raise NotUnderstood("a tile that is read otherwise")
 
     def _read_place(self, span: Span, axis: str = "") -> Polynomial:
         """An expression in the numbers of a work-item and the step."""
         self.reader.wide = ""
-        polynomial = self.product.read(span)
+        return self._name_places(self.product.read(span), axis)
+
+    def _name_places(self, polynomial: Polynomial, axis: str) -> Polynomial:
         if axis:
             polynomial = substitute(polynomial, f"threadIdx.{axis}", {(STEP,): 1})
         if times_of(polynomial, TILE) != multiply(self.product.width, times_of(polynomial, STEP)):
             raise NotUnderstood("a place that depends on the tile otherwise")
         polynomial = {names: factor for names, factor in polynomial.items() if TILE not in names}
-        for each in _TILE_AXES:
+        for each in TILE_AXES:
             own = times_of(polynomial, f"threadIdx.{each}")
-            if times_of(polynomial, f"blockIdx.{each}") != multiply(self.product.width, own):
+            if times_of(polynomial, f"blockIdx.{each}") != multiply(self.product.groups[each], own):
                 raise NotUnderstood("a place that depends on the group otherwise")
             polynomial = substitute(polynomial, f"blockIdx.{each}", {})
             polynomial = substitute(polynomial, f"threadIdx.{each}", {(_ITEM[each],): 1})
@@ -262,9 +286,9 @@ class _PlainWriter:
         groups = times_of(polynomial, f"gridDim.{axis}")
         if not groups:
             return dict(polynomial)
-        if len(self.product.width) != 1:
-            raise NotUnderstood("a tile of another width")
-        ((width, size),) = self.product.width.items()
+        if len(self.product.groups[axis]) != 1:
+            raise NotUnderstood("a group of another width")
+        ((width, size),) = self.product.groups[axis].items()
         counts: dict[Monomial, int] = {}
         for names, factor in groups.items():
             rest = list(names)
@@ -276,13 +300,15 @@ class _PlainWriter:
         return add(substitute(polynomial, f"gridDim.{axis}", {}), counts)
 
     def _read_condition(self, span: Span, axis: str = "") -> Polynomial:
-        """What a comparison requires to be more than 0."""
+        """What a comparison requires to be more than 0, in the numbers of a work-item and the step; 0 for others."""
+        with contextlib.suppress(NotUnderstood):
+            return self._name_places(self._read_difference(span), axis)
+        return {}
+
+    def _read_difference(self, span: Span) -> Polynomial:
         left, sign, right = self._split_condition(span)
         factor, more = _SIGNS[sign]
-        try:
-            difference = add(self._read_place(right, axis), self._read_place(left, axis), -1)
-        except NotUnderstood:
-            return {}
+        difference = add(self.product.read(right), self.product.read(left), -1)
         return add(multiply(difference, {(): factor}), ONE, more)
 
     def _split_condition(self, span: Span) -> tuple[Span, str, Span]:

@@ -16,9 +16,11 @@ from hipsynth.tuning.optimize.polynomials import Monomial, Polynomial, Polynomia
 from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.source_changes.row_loops import Span
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
+from hipsynth.tuning.optimize.transformation_plan import AXES, Shape
 
 TILE, STEP = "@tile", "@step"  # the tile's number; the number along the common dimension
 ONE: Polynomial = {(): 1}
+TILE_AXES = AXES[:2]
 _BARRIER = ["__syncthreads", "(", ")", ";"]
 _WIDE = frozenset({"size_t", "long", "int64_t", "uint64_t", "ptrdiff_t"})
 
@@ -33,7 +35,7 @@ class StagedTile:
 
 
 @dataclass(frozen=True)
-class CountedLoop:
+class ElementLoop:
     """A loop over what is in the tiles: the type, name and place of its variable, its bound, and its body."""
 
     type: str
@@ -84,10 +86,11 @@ class StagedReader(PolynomialReader):
         return super().number_of(at) if self.by_value or self.body.tokens[at].text[0].isdigit() else None
 
     def depends_on_place(self, span: Span) -> bool:
-        """Whether an expression depends on the work-item or the tile."""
+        """Whether an expression depends on the work-item or the tile; batches along z are the same for all."""
         for i in range(*span):
             place = self.body.local(self.body.tokens[i])
-            if self.body.tokens[i].text in COORDINATES or place in self.variables:
+            is_batch = [token.text for token in self.body.tokens[i : i + 3]] == ["blockIdx", ".", "z"]
+            if place in self.variables or (self.body.tokens[i].text in COORDINATES and not is_batch):
                 return True
             if place in self.constants and self.depends_on_place(self.constants[place]):
                 return True
@@ -96,28 +99,32 @@ class StagedReader(PolynomialReader):
 
 @dataclass
 class StagedProduct:
-    """A kernel: what stands around its loop over tiles, the tiles by name, the loop over their elements, the tiles'
-    width and the length of the common dimension."""
+    """A kernel: what stands around its loop over tiles, the tiles by name, the loop over their elements, how many of
+    these it takes from a tile, the widths of groups by axis, and the length of the common dimension."""
 
     reader: StagedReader
     before: tuple[Statement, ...]
     after: tuple[Statement, ...]
     tiles: dict[str, StagedTile] = field(default_factory=dict)
-    loop: CountedLoop = field(default_factory=lambda: CountedLoop("", "", -1, (0, 0), Statement("for", 0, 0)))
+    loop: ElementLoop = field(default_factory=lambda: ElementLoop("", "", -1, (0, 0), Statement("for", 0, 0)))
     width: Polynomial = field(default_factory=dict)
+    groups: dict[str, Polynomial] = field(default_factory=dict)
     length: Polynomial = field(default_factory=dict)
 
     def read(self, span: Span) -> dict[Monomial, int]:
-        """An expression, with the tiles' width for that of groups."""
+        """An expression, with the widths of groups for `blockDim`."""
         polynomial = self.reader.read(span)
-        for name in ("blockDim.x", "blockDim.y"):
-            if (name,) not in self.width:
-                polynomial = substitute(polynomial, name, self.width)
+        for axis, width in self.groups.items():
+            if (f"blockDim.{axis}",) not in width:
+                polynomial = substitute(polynomial, f"blockDim.{axis}", width)
         return polynomial
 
 
-def read_staged_product(program: ParsedProgram, kernel: KernelDefinition, by_value: bool) -> StagedProduct:
-    """The parts of a kernel that stages square tiles, as wide as its groups. Raises NotUnderstood for other kernels."""
+def read_staged_product(
+    program: ParsedProgram, kernel: KernelDefinition, block: Shape, by_value: bool
+) -> StagedProduct:
+    """The parts of a kernel that is launched with groups of shape `block`. Raises NotUnderstood for other kernels;
+    unless by value, for tiles that are not square and as wide as the groups, too."""
     body = Body(program, kernel)
     body.check_plain()
     tree = parse_statements(program.tokens, kernel.first, kernel.last)
@@ -127,7 +134,7 @@ def read_staged_product(program: ParsedProgram, kernel: KernelDefinition, by_val
     reader = StagedReader(body, by_value)
     reader.constants = dict(_find_constants(body))
     product = StagedProduct(reader, tree[: loops[0]], tree[loops[0] + 1 :])
-    _ProductReader(product, tree[loops[0]]).read()
+    _ProductReader(product, tree[loops[0]]).read(block)
     return product
 
 
@@ -138,7 +145,8 @@ def _find_constants(body: Body) -> Iterator[tuple[int, Span]]:
     for i in range(body.kernel.first, last):
         place = body.local(tokens[i])
         is_address = tokens[i - 1].text == "&" and not (tokens[i - 2].identifier or tokens[i - 2].text in (")", "]"))
-        if place >= 0 and place != tokens[i].start and (body.assigns(i, last) or is_address):
+        is_element = tokens[i + 1].text == "[" and body.is_pointer(place)
+        if place >= 0 and place != tokens[i].start and not is_element and (body.assigns(i, last) or is_address):
             changed.add(place)
     for i in range(body.kernel.first, last):
         if tokens[i].start in body.locals - changed and tokens[i + 1].text == "=":
@@ -155,19 +163,29 @@ class _ProductReader:
     product: StagedProduct
     outer: Statement
 
-    def read(self) -> None:
+    def read(self, block: Shape) -> None:
         product = self.product
         self.reader, self.body = product.reader, product.reader.body
         self.tokens = self.body.tokens
         stores, inner = self._split_iteration()
-        product.loop = self.read_counted_loop(inner)
+        product.loop = self.read_element_loop(inner)
         product.width = self.reader.read(product.loop.bound)
+        product.groups = self._find_group_widths(block)
         self.reader.variables[product.loop.place] = {(STEP,): 1}
         self._read_tile_loop()
         for store in stores:
             self._read_store(store)
         if len(product.tiles) < 2:
             raise NotUnderstood("no loop over tiles")
+
+    def _find_group_widths(self, block: Shape) -> dict[str, Polynomial]:
+        """By value those of the launches; by name the width of tiles, if it may be the same."""
+        if self.reader.by_value:
+            return {axis: {(): block[number]} for number, axis in enumerate(TILE_AXES)}
+        number = StagedReader(self.body, by_value=True).read(self.product.loop.bound)
+        if block[0] != block[1] or number.get((), block[0]) != block[0]:
+            raise NotUnderstood("tiles that are not as wide as groups")
+        return dict.fromkeys(TILE_AXES, self.product.width)
 
     def _split_iteration(self) -> tuple[list[Statement], Statement]:
         """The stores to tiles and the loop over their elements."""
@@ -194,7 +212,7 @@ class _ProductReader:
 
     # --- loops -------------------------------------------------------------------------------------------------------
 
-    def read_counted_loop(self, loop: Statement) -> CountedLoop:
+    def read_element_loop(self, loop: Statement) -> ElementLoop:
         """`for (type v = 0; v < bound; ++v)`."""
         tokens = self.tokens
         parts = split_at(tokens, *loop.head, ";")
@@ -209,7 +227,7 @@ class _ProductReader:
         if not begins or not steps or [token.text for token in tokens[c : c + 2]] != [name, "<"]:
             raise NotUnderstood("a loop of another form")
         kind = " ".join(token.text for token in tokens[a:at])
-        return CountedLoop(kind, name, tokens[at].start, (c + 2, d), loop.parts[0])
+        return ElementLoop(kind, name, tokens[at].start, (c + 2, d), loop.parts[0])
 
     def _read_tile_loop(self) -> None:
         """Numbers that begin with a value and grow by another one from tile to tile."""
@@ -283,19 +301,30 @@ class _ProductReader:
     # --- tiles -------------------------------------------------------------------------------------------------------
 
     def _read_store(self, statement: Statement) -> None:
-        """`tile[i][j] = value;`, `= condition ? value : 0;`, or the same with `if` and `else`."""
-        if statement.kind != "if" or len(statement.parts) != 2:
-            name, places, value = self._split_store(statement)
-            value, guards = self._split_choice(value)
-        else:
-            branches = [part.parts[0] if len(part.parts) == 1 else part for part in statement.parts]
-            (name, places, value), (other, others, nothing) = map(self._split_store, branches)
-            if (name, places) != (other, others) or not self._is_zero(nothing):
-                raise NotUnderstood("another value outside the array")
-            guards = tuple(split_at(self.tokens, *statement.head, "&&"))
+        """`tile[i][j] = value;`, `= condition ? value : 0;`, the same with `if` and `else`, or without `else`."""
+        guards: tuple[Span, ...] = ()
+        zeros = None
+        while statement.kind == "if":
+            guards += tuple(split_at(self.tokens, *statement.head, "&&"))
+            if len(statement.parts) == 2:
+                zeros = self._split_store(self._find_only(statement.parts[1]))
+            statement = self._find_only(statement.parts[0])
+        name, places, value = self._split_store(statement)
+        value, more = self._split_choice(value)
+        if zeros is not None and (zeros[:2] != (name, places) or not self._is_zero(zeros[2])):
+            raise NotUnderstood("another value outside the array")
         if name in self.product.tiles:
             raise NotUnderstood("a tile that is stored twice")
-        self.product.tiles[name] = StagedTile(places, value, guards)
+        self.product.tiles[name] = StagedTile(places, value, guards + more)
+
+    def _find_only(self, statement: Statement) -> Statement:
+        """The one statement of a block that declares no constants."""
+        if statement.kind != "block":
+            return statement
+        others = [each for each in statement.parts if not self._declares_constants(each)]
+        if len(others) != 1:
+            raise NotUnderstood("another statement among the tiles")
+        return others[0]
 
     def _split_store(self, statement: Statement) -> tuple[str, tuple[Polynomial, ...], Span]:
         tokens, at = self.tokens, statement.start + 1

@@ -278,9 +278,11 @@ class TilingReader:
             place = self.body.local(self.tokens[i])
             writes = self.body.assigns(i, self.body.kernel.last) or self._takes_address(i)
             if self.tokens[i].identifier and writes and place != self.tokens[i].start:
-                if i < loop.end and (place < 0 or self.tokens[i + 1].text == "["):
+                is_element = self.tokens[i + 1].text == "["
+                if i < loop.end and (place < 0 or is_element):
                     raise NotUnderstood("a loop that stores")
-                written.add(place)
+                if not (is_element and self.body.is_pointer(place)):
+                    written.add(place)
         return written
 
     def _takes_address(self, at: int) -> bool:
