@@ -19,8 +19,8 @@ from hipsynth.tuning.optimize.source_changes.retile.staged_product import (
     STEP,
     TILE,
     TILE_AXES,
+    LdsTile,
     StagedProduct,
-    StagedTile,
     read_staged_product,
 )
 from hipsynth.tuning.optimize.source_changes.row_loops import Span
@@ -171,7 +171,7 @@ class _PlainWriter:
             return [part]
         return [step for inner in part.parts for step in self._list_steps(inner)]
 
-    def _check_guards(self, tile: StagedTile, axis: str) -> None:
+    def _check_guards(self, tile: LdsTile, axis: str) -> None:
         """The conditions of loads must follow from the loop's bound, be those of the stores, or hold in all groups;
         `axis`: along which the tile is read by others."""
         always = [add(width, {(f"threadIdx.{each}",): 1}, -1) for each, width in self.product.groups.items()]
@@ -246,7 +246,7 @@ class _PlainWriter:
         if constant is not None and self.reader.depends_on_place(constant):
             raise NotUnderstood("a number of the work-item outside a subscript")
 
-    def _write_element(self, tile: StagedTile, at: int) -> tuple[str, int]:
+    def _write_element(self, tile: LdsTile, at: int) -> tuple[str, int]:
         """What the work-item stored that has the step as its coordinate along one axis, and the token behind."""
         places, end = [], at + 1
         while self.tokens[end].text == "[":
@@ -273,8 +273,8 @@ class _PlainWriter:
             raise NotUnderstood("a place that depends on the tile otherwise")
         polynomial = {names: factor for names, factor in polynomial.items() if TILE not in names}
         for each in TILE_AXES:
-            own = times_of(polynomial, f"threadIdx.{each}")
-            if times_of(polynomial, f"blockIdx.{each}") != multiply(self.product.groups[each], own):
+            thread_times = times_of(polynomial, f"threadIdx.{each}")
+            if times_of(polynomial, f"blockIdx.{each}") != multiply(self.product.groups[each], thread_times):
                 raise NotUnderstood("a place that depends on the group otherwise")
             polynomial = substitute(polynomial, f"blockIdx.{each}", {})
             polynomial = substitute(polynomial, f"threadIdx.{each}", {(_ITEM[each],): 1})

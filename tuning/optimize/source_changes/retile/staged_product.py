@@ -26,7 +26,7 @@ _WIDE = frozenset({"size_t", "long", "int64_t", "uint64_t", "ptrdiff_t"})
 
 
 @dataclass(frozen=True)
-class StagedTile:
+class LdsTile:
     """An LDS array: the subscripts of what a work-item stores, and the value's tokens; 0 unless the `guards` hold."""
 
     places: tuple[Polynomial, ...]
@@ -105,7 +105,7 @@ class StagedProduct:
     reader: StagedReader
     before: tuple[Statement, ...]
     after: tuple[Statement, ...]
-    tiles: dict[str, StagedTile] = field(default_factory=dict)
+    tiles: dict[str, LdsTile] = field(default_factory=dict)
     loop: ElementLoop = field(default_factory=lambda: ElementLoop("", "", -1, (0, 0), Statement("for", 0, 0)))
     width: Polynomial = field(default_factory=dict)
     groups: dict[str, Polynomial] = field(default_factory=dict)
@@ -315,7 +315,7 @@ class _ProductReader:
             raise NotUnderstood("another value outside the array")
         if name in self.product.tiles:
             raise NotUnderstood("a tile that is stored twice")
-        self.product.tiles[name] = StagedTile(places, value, guards + more)
+        self.product.tiles[name] = LdsTile(places, value, guards + more)
 
     def _find_only(self, statement: Statement) -> Statement:
         """The one statement of a block that declares no constants."""
