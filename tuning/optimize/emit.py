@@ -30,6 +30,7 @@ _COORDINATE_NAMES = {
 }  # fmt: skip
 _GROUPS = tuple(f"unsigned lane_groups_{axis}" for axis in AXES)  # of the original launch
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_BOUNDS = re.compile(r"\s*__launch_bounds__\s*\((?:[^()]|\([^()]*\))*\)")
 _BEFORE_PRAGMA = re.compile(r"(?m)^[ \t]+\n(?=#pragma)")
 _NUMBERS = re.compile(r"[\d\s,()*]*|dim3\([\d\s,*]*\)")
 
@@ -128,7 +129,8 @@ class _Writer:
             for parameter in self.kernel.parameters:
                 head = head.replace(parameter.text, restrict_pointer(parameter), 1)
         if self.plan.waves:
-            head = head.replace(KERNEL_MARK, f"{KERNEL_MARK} {launch_bounds(self.block, self.plan.waves)}", 1)
+            bounds = launch_bounds(self.block, self.plan.waves)
+            head = _BOUNDS.sub("", head).replace(KERNEL_MARK, f"{KERNEL_MARK} {bounds}", 1)
         return [Edit(self.kernel.start, self.kernel.end, f"{head}{{{body}}}")]
 
     # --- the kernel --------------------------------------------------------------------------------------------------

@@ -149,8 +149,6 @@ def _kernel(
     function: FunctionDeclaration,
 ) -> KernelDefinition:
     launches, fixed = _find_launches(program, parsed, function.name, len(function.parameters))
-    if function.launch_bounds:
-        fixed = fixed or "it has launch bounds of its own"
     return KernelDefinition(
         function.name,
         function.start,

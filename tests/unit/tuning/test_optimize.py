@@ -273,6 +273,19 @@ def test_another_group_shape_runs_the_original_kernel(program: ParsedProgram) ->
     assert "count_tuned" not in emit_program(program, {"count": TransformationPlan((64, 1, 1))}, BLOCKS)
 
 
+@pytest.mark.parametrize("name", ["group_shape", "unroll"])
+def test_launch_bounds_become_those_of_the_changed_kernel(original: object, name: str) -> None:
+    text = TEXT
+    for kernel in PLANS[name]:
+        text = text.replace(f"__global__ void {kernel}(", f"__global__ __launch_bounds__((512 / 2), 1) void {kernel}(")
+    assert text.count("__launch_bounds__") == len(PLANS[name])
+    changed = emit_program(read_program(text, "gfx942"), PLANS[name], BLOCKS)
+    expected = "__launch_bounds__(256) void weigh_tuned(" if name == "group_shape" else ", 4) void group("
+    assert expected in changed and "((512 / 2), 1) void group(" not in changed
+    compared = compare_trials(original, run_trial(changed, TARGET, Conditions(exact=True)))  # type: ignore[arg-type]
+    assert compared.equal and compared.exact, compared
+
+
 def test_lds_arrays_are_padded_and_functions_approximated_where_that_is_safe() -> None:
     body = """__shared__ float a[16][16], b; __shared__ float c[16][16]; __shared__ float d[16][16];
       float* flat = &d[0][0]; c[threadIdx.x][0] = expf(in[0]);
