@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from hipsynth.core.errors import BadInput, HipsynthError, UsageError, suggest_name
 from hipsynth.core.reasons import Reason
 from hipsynth.source.declarations import FunctionDeclaration, FunctionParameter
+from hipsynth.source.launch_blocks import find_launch_block
 from hipsynth.source.outline import blank_opaque, outline_kernels, without_comments
 from hipsynth.source.template_arguments import choose_template_arguments, fill_in_types
 from hipsynth.source.torch_sources import keep_device_code, uses_pytorch
@@ -129,29 +130,35 @@ def choose_launches(text: str, choices: HarnessChoices, careful: bool = False) -
     """The launch of each kernel of a text, in source order: as chosen, else work-items that fill every device.
     `careful`: sizes for kernels that index with products of many of their arguments."""
     return [
-        replace(_choose_launch(kernel, is_flat, choices, careful), lds_bytes=lds_bytes)
-        for kernel, is_flat, lds_bytes in _flat_kernels(text)
+        replace(_choose_launch(kernel, is_flat, block, choices, careful), lds_bytes=lds_bytes)
+        for kernel, is_flat, block, lds_bytes in _flat_kernels(text)
     ]
 
 
 @functools.lru_cache(maxsize=16)
-def _flat_kernels(text: str) -> tuple[tuple[FunctionDeclaration, bool, int], ...]:
-    """The kernels that a text defines, whether each uses one dimension of its launch alone, and its bytes of dynamic
-    LDS."""
+def _flat_kernels(text: str) -> tuple[tuple[FunctionDeclaration, bool, Shape, int], ...]:
+    """The kernels that a text defines, whether each uses one dimension of its launch alone, the shape of its groups,
+    as host code launches it or the usual one, and its bytes of dynamic LDS."""
     code = blank_opaque(text)
     kernels = [kernel for kernel in outline_kernels(text) if kernel.defined]
     bodies = [code[slice(*kernel.body)] for kernel in kernels]
+    flat = [not _SECOND.search(body) for body in bodies]
     return tuple(
-        (kernel, not _SECOND.search(body), DYNAMIC_LDS if _DYNAMIC.search(body) else 0)
-        for kernel, body in zip(kernels, bodies, strict=True)
+        (
+            kernel,
+            is_flat,
+            find_launch_block(text, kernel.name) or (FLAT_BLOCK if is_flat else SQUARE_BLOCK),
+            DYNAMIC_LDS if _DYNAMIC.search(body) else 0,
+        )
+        for kernel, is_flat, body in zip(kernels, flat, bodies, strict=True)
     )
 
 
 def _choose_launch(
-    kernel: FunctionDeclaration, is_flat: bool, choices: HarnessChoices, careful: bool
+    kernel: FunctionDeclaration, is_flat: bool, usual: Shape, choices: HarnessChoices, careful: bool
 ) -> KernelLaunchPlan:
     integers = [p for p in kernel.parameters if not p.base and _INTEGER.search(p.type) and "*" not in p.text]
-    block = choices.block or (FLAT_BLOCK if is_flat else SQUARE_BLOCK)
+    block = choices.block or usual
     side = ITEMS if is_flat and len(integers) < 2 else SIDE
     if careful and integers:
         side = 1 << ITEMS.bit_length() // len(integers)

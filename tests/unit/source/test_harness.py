@@ -89,8 +89,9 @@ TEMPLATE = "template <typename T, int BLOCK, bool LAST> __global__ void f(const 
         ("", "f<float, 256, true>"),
         ("void g() { f<double, 64, false><<<1, 64>>>(0, 0, 0); }\n", "f<double, 64, false>"),
         ("void g() { hipLaunchKernelGGL((f<int, 512, true>), 1, 1, 0, 0, a, b, n); }\n", "f<int, 512, true>"),
-        ("void g() { f<T, 64, true><<<1, 64>>>(a, b, n); }\n", "f<float, 256, true>"),  # of another template
-        ("void g() { f<int, 64, true><<<1, 64>>>(); f<int, 256, true><<<1, 256>>>(); }\n", "f<int, 256, true>"),
+        ("void g() { f<T, 64, true><<<1, m>>>(a, b, n); }\n", "f<float, 256, true>"),  # of another template
+        ("void g() { f<T, 64, true><<<1, 64>>>(a, b, n); }\n", "f<float, 64, true>"),
+        ("void g() { f<int, 64, true><<<1, m>>>(); f<int, 256, true><<<1, m>>>(); }\n", "f<int, 256, true>"),
         ("// f<int, 64, true><<<1, 64>>>()\n", "f<float, 256, true>"),
     ],
 )
