@@ -165,10 +165,12 @@ class ProposedMove:
 
 @dataclass(frozen=True)
 class ProposedMoves:
-    """What can be done with a program. `limited`: kernels whose work-items cannot be assigned otherwise, and why."""
+    """What can be done with a program. `limited`: kernels whose work-items cannot be assigned otherwise, and why;
+    `left_out`: analyses that failed by a fault of theirs, with the error."""
 
     moves: tuple[ProposedMove, ...]
     limited: Mapping[str, str] | None = None
+    left_out: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True)

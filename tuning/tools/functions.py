@@ -271,7 +271,7 @@ def propose(
     gains = {number: session.expected_gain(version, moves[number][1]) for number in ordered[:preview]}
     rows = [ProposedMove(n, m.transformation, m.kernel, m.plan.decisions(), m.why) for n, (m, _) in enumerate(moves)]
     fixed = {k.name: k.together or k.fixed for k in session.parsed(version).kernels if not k.independent}
-    return ProposedMoves(list_proposals(rows, ordered, gains), fixed or None)
+    return ProposedMoves(list_proposals(rows, ordered, gains), fixed or None, dict(session.faults.failed) or None)
 
 
 def _list_moves(session: ToolSession, version: Version) -> list[tuple[Move, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, KernelTime
+from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
+from hipsynth.tuning.optimize.transformations import TRANSFORMATIONS
 from hipsynth.tuning.tools import TOOLS, ToolLimits, ToolSession, run_tool, tool_definitions
 from hipsynth.tuning.tools.tool_table import check_arguments, without_folders
 from hipsynth.tuning.trial import target_of
@@ -138,6 +141,21 @@ def test_a_program_is_improved_with_the_tools(session: ToolSession) -> None:
     assert verified["passed"] and {row["check"] for row in verified["checks"]} >= {"other_inputs", "other_sizes"}
     assert run_tool(session, "apply", {"program": "v0", "move": number}).document["program"] == "v1"
     assert run_tool(session, "apply", {"program": "v0", "move": 999}).document["error"] == "unknown_move"
+
+
+def test_moves_say_which_analyses_were_left_out(session: ToolSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> Iterator[TransformationPlan]:
+        raise IndexError("a fault")
+        yield TransformationPlan()
+
+    assert run_tool(session, "propose", {"program": "v0", "preview": 0}).document.get("left_out") is None
+    broken = replace(TRANSFORMATIONS["hints"], list_plans=fail)
+    name = "hipsynth.tuning.optimize.transformations.TRANSFORMATIONS"
+    monkeypatch.setattr(name, {**TRANSFORMATIONS, "hints": broken})
+    other = session.again()
+    other.add(PROGRAM, made="source")
+    left_out = run_tool(other, "propose", {"program": "v0", "preview": 0}).document["left_out"]
+    assert left_out.keys() == {"hints"} and left_out["hints"].startswith("IndexError: a fault at fail")
 
 
 def test_a_change_of_the_source_is_a_move() -> None:
