@@ -68,8 +68,8 @@ def _split_list(code: str, begin: int, end: str) -> list[str]:
 def _read_shape(before: str, expression: str) -> Shape | None:
     """A shape: `dim3(...)`, a variable that is declared before, or a number along x."""
     declared = list(re.finditer(rf"\bdim3\s+{re.escape(expression)}\s*(?:=\s*dim3\s*)?([({{])", before))
-    if made := re.match(r"dim3\s*([({])", expression):
-        parts = _split_list(expression, made.end(), _CLOSING[made[1]])
+    if shape := re.match(r"dim3\s*([({])", expression):
+        parts = _split_list(expression, shape.end(), _CLOSING[shape[1]])
     elif declared:
         parts = _split_list(before, declared[-1].end(), _CLOSING[declared[-1][1]])
     else:

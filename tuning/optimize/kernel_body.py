@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterator
+from functools import cached_property
 
 from hipsynth.source.parse import Token
+from hipsynth.source.tokens import OPENING, find_closing
 from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
 
@@ -59,6 +62,29 @@ class Body:
     def is_in_lds(self, place: int) -> bool:
         """Whether a local variable is declared `__shared__`."""
         return "__shared__" in [self.tokens[i].text for i in range(*self.find_declared_type(place))]
+
+    @cached_property
+    def constants(self) -> dict[int, tuple[int, int]]:
+        """The tokens of the values of variables that are declared with one and not changed later, by the offsets of
+        their declarations; the elements that a pointer points to may change."""
+        changed = set()
+        for i in range(self.kernel.first, self.kernel.last):
+            place, before = self.local(self.tokens[i]), self.tokens[i - 2]
+            if place < 0 or place == self.tokens[i].start:
+                continue
+            is_address = self.tokens[i - 1].text == "&" and not (before.identifier or before.text in (")", "]"))
+            is_element = self.tokens[i + 1].text == "[" and self.is_pointer(place)
+            if is_address or (not is_element and self.assigns(i, self.kernel.last)):
+                changed.add(place)
+        return dict(self._find_values(self.locals - changed))
+
+    def _find_values(self, places: set[int]) -> Iterator[tuple[int, tuple[int, int]]]:
+        for i in range(self.kernel.first, self.kernel.last):
+            if self.tokens[i].start in places and self.tokens[i + 1].text == "=":
+                end = i + 2
+                while self.tokens[end].text not in (",", ";", ")"):
+                    end = find_closing(self.tokens, end) + 1 if self.tokens[end].text in OPENING else end + 1
+                yield self.tokens[i].start, (i + 2, end)
 
     def is_pointer(self, place: int) -> bool:
         """Whether a local variable, by the offset of its declaration, is a pointer."""

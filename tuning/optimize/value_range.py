@@ -69,11 +69,9 @@ class RangeReader:
             return self.constants[name], self.constants[name]
         if len(declared) != 1 or depth > _MOST_DEPTH or tokens[declared[0] + 1].text != "=":
             return UNKNOWN
-        at = declared[0]
-        changed = (self.body.assigns(i, kernel.last) or tokens[i - 1].text == "&" for i in named if i != at)
-        end = next(i for i in range(at, kernel.last) if tokens[i].text in (",", ";"))
-        value = UNKNOWN if any(changed) else self.find_range(at + 2, end, depth + 1)
-        return value if value != UNKNOWN else _find_type_range(self._read_type(at))
+        value = self.body.constants.get(tokens[declared[0]].start)
+        known_range = UNKNOWN if value is None else self.find_range(*value, depth + 1)
+        return known_range if known_range != UNKNOWN else _find_type_range(self._read_type(declared[0]))
 
     def _read_type(self, at: int) -> str:
         """The words before a declared name."""

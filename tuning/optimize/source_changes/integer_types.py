@@ -181,8 +181,7 @@ class IntegerTypes:
         cuts values."""
         at = self.body.find_declaration(place)
         words = {token.text for token in self.body.tokens[self._find_statement(at) : at]}
-        changed = self.is_changed(self.body.tokens[at].text, place)
-        return None if changed or words & _NARROW or not self.find_local(place) else self._find_value(at)
+        return None if words & _NARROW or not self.find_local(place) else self.body.constants.get(place)
 
     def is_narrow(self, parameter: str) -> bool:
         """Whether a parameter's type cuts the values that launches pass."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.source.edits import Edit, apply_edits
-from hipsynth.source.tokens import split_at, text_between
+from hipsynth.source.tokens import split_at
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.helper_text import select_helpers
 from hipsynth.tuning.optimize.kernel_body import Body
@@ -71,12 +71,7 @@ def _resolve_index(body: Body, span: tuple[int, int]) -> str:
     """The words of an expression; of a local constant that is the index of the work-item, that index."""
     tokens = body.tokens
     place = body.local(tokens[span[0]]) if span[1] - span[0] == 1 else -1
-    if place >= 0:
-        at = body.find_declaration(place)
-        first, last = body.kernel.first, body.kernel.last
-        changed = any(body.local(tokens[i]) == place and i != at and body.assigns(i, last) for i in range(first, last))
-        if tokens[at + 1].text == "=" and tokens[at + 5].text in (";", ",") and not changed:
-            return text_between(body.program.unit, tokens, at + 2, at + 5)
+    span = body.constants.get(place, span)
     return "".join(token.text for token in tokens[slice(*span)])
 
 
@@ -134,7 +129,7 @@ class _Section:
     def _is_uniform(self, span: tuple[int, int], checked: set[int]) -> bool:
         """Whether all work-items find the same values in a piece of code: it names neither their index nor variables
         that do, or that change."""
-        tokens, kernel = self.body.tokens, self.body.kernel
+        tokens = self.body.tokens
         for i in range(*span):
             place = self.body.local(tokens[i])
             if tokens[i].text == "threadIdx":
@@ -142,10 +137,8 @@ class _Section:
             if place < 0 or place in checked or self._belongs(place) or self.body.is_in_lds(place):
                 continue
             checked.add(place)
-            at = self.body.find_declaration(place)
-            end = next(j for j in range(at, kernel.last) if tokens[j].text in (",", ";"))
-            names = [j for j in range(kernel.first, kernel.last) if self.body.local(tokens[j]) == place and j != at]
-            if any(self.body.assigns(j, kernel.last) for j in names) or not self._is_uniform((at, end), checked):
+            value = self.body.constants.get(place)
+            if value is None or not self._is_uniform(value, checked):
                 return False
         return True
 

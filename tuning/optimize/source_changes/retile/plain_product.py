@@ -100,7 +100,7 @@ class _PlainWriter:
 
     def _find_constant(self, read: Callable[[Span], Polynomial], value: Polynomial) -> str:
         """The name of a constant with a value; "" if there is none."""
-        for place, span in self.reader.constants.items():
+        for place, span in self.body.constants.items():
             with contextlib.suppress(NotUnderstood):
                 if read(span) == value:
                     return self.tokens[self.body.find_declaration(place)].text
@@ -124,7 +124,7 @@ class _PlainWriter:
             words = [token.text for token in self.tokens[slice(*statement.span)]]
             if statement.kind != "simple" or not at or "extern" in words:
                 raise NotUnderstood("another statement before the tiles")
-            changing = [i for i in at if self.tokens[i].start not in self.reader.constants]
+            changing = [i for i in at if self.tokens[i].start not in self.body.constants]
             dependent = self.reader.depends_on_place(statement.span)
             if "__shared__" in words or (dependent and not changing):
                 continue
@@ -157,7 +157,7 @@ class _PlainWriter:
 
     def _declares(self, statement: Statement) -> bool:
         places = {token.start for token in self.tokens[slice(*statement.span)]} & self.body.locals
-        if places - self.reader.constants.keys():
+        if places - self.body.constants.keys():
             raise NotUnderstood("a variable that changes after the tiles")
         return bool(places)
 
@@ -240,7 +240,7 @@ class _PlainWriter:
     def _check_plain(self, at: int) -> None:
         """Outside subscripts a name must mean the same for all work-items."""
         place = self.body.local(self.tokens[at])
-        constant = self.reader.constants.get(place)
+        constant = self.body.constants.get(place)
         if self.tokens[at].text in COORDINATES or place in self.reader.variables:
             raise NotUnderstood("a number of the work-item outside a subscript")
         if constant is not None and self.reader.depends_on_place(constant):

@@ -47,11 +47,10 @@ class ElementLoop:
 
 @dataclass
 class StagedReader(PolynomialReader):
-    """Reads numbers of the kernel. `by_value`: constants of the file are numbers, not names; `constants`: values of
-    variables that nothing changes later; `variables`: those of loops; `wide`: the type that was last converted to."""
+    """Reads numbers of the kernel. `by_value`: constants of the file are numbers, not names; `variables`: those of
+    loops, with their values; `wide`: the type that was last converted to."""
 
     by_value: bool
-    constants: dict[int, Span] = field(default_factory=dict, init=False)
     variables: dict[int, Polynomial] = field(default_factory=dict, init=False)
     wide: str = field(default="", init=False)
 
@@ -70,14 +69,14 @@ class StagedReader(PolynomialReader):
         place = self.body.local(self.body.tokens[at])
         if place in self.variables:
             return dict(self.variables[place])
-        if place not in self.constants:
+        if place not in self.body.constants:
             if place >= 0:
                 raise NotUnderstood("a number that changes")
             return super().read_name(at, depth)
         try:
-            return self.read(self.constants[place], depth + 1)
+            return self.read(self.body.constants[place], depth + 1)
         except NotUnderstood:
-            if self.depends_on_place(self.constants[place]):
+            if self.depends_on_place(self.body.constants[place]):
                 raise
             return {(self.body.tokens[at].text,): 1}
 
@@ -92,7 +91,7 @@ class StagedReader(PolynomialReader):
             is_batch = [token.text for token in self.body.tokens[i : i + 3]] == ["blockIdx", ".", "z"]
             if place in self.variables or (self.body.tokens[i].text in COORDINATES and not is_batch):
                 return True
-            if place in self.constants and self.depends_on_place(self.constants[place]):
+            if place in self.body.constants and self.depends_on_place(self.body.constants[place]):
                 return True
         return False
 
@@ -132,30 +131,9 @@ def read_staged_product(
     if len(loops) != 1:
         raise NotUnderstood("a kernel with more than one loop")
     reader = StagedReader(body, by_value)
-    reader.constants = dict(_find_constants(body))
     product = StagedProduct(reader, tree[: loops[0]], tree[loops[0] + 1 :])
     _ProductReader(product, tree[loops[0]]).read(block)
     return product
-
-
-def _find_constants(body: Body) -> Iterator[tuple[int, Span]]:
-    """The variables that are declared with a value and not changed later, with that."""
-    tokens, last = body.tokens, body.kernel.last
-    changed = set()
-    for i in range(body.kernel.first, last):
-        place = body.local(tokens[i])
-        is_address = tokens[i - 1].text == "&" and not (tokens[i - 2].identifier or tokens[i - 2].text in (")", "]"))
-        is_element = tokens[i + 1].text == "[" and body.is_pointer(place)
-        if place >= 0 and place != tokens[i].start and not is_element and (body.assigns(i, last) or is_address):
-            changed.add(place)
-    for i in range(body.kernel.first, last):
-        if tokens[i].start in body.locals - changed and tokens[i + 1].text == "=":
-            (first, *_) = split_at(tokens, i + 2, _find_semicolon(body, i), ",")
-            yield tokens[i].start, first
-
-
-def _find_semicolon(body: Body, at: int) -> int:
-    return next(i for i in range(at, body.kernel.last) if body.tokens[i].text == ";")
 
 
 @dataclass
@@ -208,7 +186,7 @@ class _ProductReader:
 
     def _declares_constants(self, statement: Statement) -> bool:
         places = {token.start for token in self.tokens[slice(*statement.span)]} & self.body.locals
-        return statement.kind == "simple" and bool(places) and places <= self.reader.constants.keys()
+        return statement.kind == "simple" and bool(places) and places <= self.body.constants.keys()
 
     # --- loops -------------------------------------------------------------------------------------------------------
 
@@ -294,8 +272,8 @@ class _ProductReader:
 
     def _look_through(self, span: Span) -> Span:
         """The value of a constant that an expression is."""
-        while span[1] == span[0] + 1 and (place := self.body.local(self.tokens[span[0]])) in self.reader.constants:
-            span = self.reader.constants[place]
+        while span[1] == span[0] + 1 and (place := self.body.local(self.tokens[span[0]])) in self.body.constants:
+            span = self.body.constants[place]
         return span
 
     # --- tiles -------------------------------------------------------------------------------------------------------
