@@ -15,6 +15,7 @@ import argparse
 import contextlib
 import json
 import os
+import platform
 import shutil
 import socket
 import subprocess
@@ -32,6 +33,9 @@ from tools.vsix import EXTENSION, ROOT, build, node, npm
 # code-server 4.N contains VS Code 1.N.
 RELEASES = {"current": "4.139.1", "oldest": "4.100.3"}
 PLAYWRIGHT = "1.65.1"
+MACHINE = "arm64" if platform.machine() == "aarch64" else "x64"
+RIPGREP = f"@vscode/ripgrep-linux-{MACHINE}"  # finds files by name
+RIPGREP_VERSION = "1.18.0"
 SYNTH = ROOT / ".venv" / "bin" / "synth"
 UNUSED = ("@github/copilot*", "@microsoft/mxc-sdk", "@devcontainers")  # of code-server's packages: 230 MB
 START_S = 120
@@ -130,6 +134,10 @@ def code_server(release: str) -> Path:
         for pattern in UNUSED:
             for path in (inner / "node_modules").glob(pattern):
                 shutil.rmtree(path)
+        ripgrep = inner / "node_modules" / "@vscode" / "ripgrep"
+        if ripgrep.exists() and not (ripgrep / "bin").exists():  # the oldest release fetches it at its installation
+            npm("install", "--ignore-scripts", f"{RIPGREP}@{RIPGREP_VERSION}", folder=folder)
+            shutil.copytree(folder / "node_modules" / RIPGREP / "bin", ripgrep / "bin")
         # It hashes passwords, which --auth none has not; the oldest release brings only its source, and loads it.
         if (unbuilt := folder / "node_modules" / "argon2" / "argon2.js").exists():
             unbuilt.write_text("module.exports = {};\n")
