@@ -155,7 +155,7 @@ REFUSED = {
     "an early end": f"float sum = 0; {LOOP}{{ if (sum > 1) break; sum += a[row * depth + k] * b[k * n + col]; }} "
     "c[row * n + col] = sum;",
     "a sum that begins differently": SUM.replace("sum = 0", "sum = row"),
-    "a use of the row itself": SUM.replace("sum += ", "sum += row * "),
+    "a use of the row itself": SUM.replace("sum += ", "sum += row + "),
     "its lane": SUM.replace("c[row * n + col] = sum", "c[row * n + col] = sum + threadIdx.x"),
     "a jump after the loop": SUM + " if (sum > 1) return; c[row * n + col] = 2;",
     "a condition on both axes": "if (row > col) return; " + SUM,

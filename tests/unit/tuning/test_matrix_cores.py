@@ -102,6 +102,18 @@ KERNELS = {
     ),
     "a template": make_template(write(), "float, float"),
     "a template of halves": make_template(write(SUM.replace("+= a", "+= (float)a"), "_Float16"), "_Float16, float"),
+    "scaled by numbers": write(SUM.replace("+= a", "+= row * 2 * a")),
+    "bytes with a factor for each column": write(
+        SUM.replace(
+            "a[row * depth + k] * b[k * n + col]", "a[row * depth + k] * ((float)b[k * n + col] * 0.5f * b[col])"
+        ).replace("+= a", "+= (float)a"),
+        "signed char",
+    ),
+    "bytes with a factor for each group": write(
+        f"{GUARD}  float sum = 0; {LOOP}{{\n    const float w = (float)b[col * depth + k] * (b[col + k / 8] - 3);\n"
+        "    sum += static_cast<float>(a[row * depth + k]) * w; }\n  c[row * n + col] = sum;",
+        "signed char",
+    ),
     "double": write(SUM.replace("float", "double"), "double", "double"),
     "double of floats": write(SUM.replace("float", "double").replace("+= a", "+= (double)a"), "float", "double"),
     "half": write(
@@ -163,6 +175,14 @@ def test_tiles_lie_along_memory_and_lanes_along_results() -> None:
     assert "<<<dim3((n + 63) / 64, (m + 63) / 64), dim3(64, 4)>>>" in text
 
 
+def test_what_depends_on_one_axis_is_computed_as_it_is_staged() -> None:
+    text = emit(KERNELS["bytes with a factor for each column"])
+    assert "__shared__ float b_tile[16][64 + 4];" in text and "__shared__ float a_tile[64][16 + 4];" in text
+    assert "k < depth ? ((float)b[k * n + col] * 0.5f * b[col]) : 0.0f;" in text
+    text = emit(KERNELS["bytes with a factor for each group"])
+    assert "b_next[turn] = col < n && k < depth ? (float)b[col * depth + k] * (b[col + k / 8] - 3) : 0.0f;" in text
+
+
 @pytest.mark.parametrize("name", ["half", "bfloat16", "double"])
 def test_the_precision_of_what_is_written_is_that_of_the_original(name: str) -> None:
     needs.simulator()
@@ -185,7 +205,8 @@ def test_floats_that_become_halves_are_refused() -> None:
 
 REFUSED = {
     "a sum of differences": (SUM.replace(" * b", " - b"), MatrixRefusal.NOT_A_PRODUCT),
-    "a scaled product": (SUM.replace("+= a", "+= 2 * a"), MatrixRefusal.NOT_A_PRODUCT),
+    "a scaled product": (SUM.replace("col];", "col] * col;"), "a use of a work-item's own number"),
+    "a product of products": (SUM.replace("col];", "col] * b[col];"), "not on the loop"),
     "another sum beside it": (
         f"{GUARD}  float sum = 0, most = 0; {LOOP}{{ sum += a[row * depth + k] * b[k * n + col]; most += 1; }}\n"
         "  c[row * n + col] = sum + most;",

@@ -12,11 +12,15 @@ from hipsynth.tuning.optimize.kernel_body import ASSIGN, STEP, Body
 from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformation_plan import AXES, Shape
+from hipsynth.tuning.optimize.transformations.lds_tile.staged_expression import (
+    LOOP_AXIS,
+    Axes,
+    ExpressionStager,
+    StagedExpression,
+)
 
-LOOP_AXIS = 3  # in a set of axes: an expression depends on the loop's variable
 _EFFECTS = ("tomic", "printf", "memcpy", "memset", "assert", "__trap", "__builtin")
 _FLIPPED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
-Axes = frozenset[int]
 
 
 @dataclass(frozen=True)
@@ -41,8 +45,8 @@ class Condition:
 
 @dataclass(frozen=True)
 class StagedLoad:
-    """Reads of `pointer[...]` at tokens that have the same text; `along_loop`: neighbours along the loop are
-    neighbours in memory."""
+    """Reads of `pointer[...]`, or expressions of one, at tokens that have the same text; `along_loop`: neighbours along
+    the loop are neighbours in memory."""
 
     span: tuple[int, int]
     pointer: str
@@ -164,8 +168,8 @@ class TilingReader:
             raise NotUnderstood("not a store along an axis")
         tiling.fast_axis = axis
         spans = [s for s in self._find_loads(close + 1, store.end) if self._find_memory_axis(s) == 1 - axis]
-        self._add_loads(spans, frozenset({0, 1}))
-        roots = {self._find_root(load.span[0]) for load in tiling.loads}
+        self._add_loads([StagedExpression(span, span) for span in spans], frozenset({0, 1}))
+        roots = self._find_roots()
         if not roots or self._find_root(store.start) in roots:
             raise NotUnderstood("no load along another axis than the store")
 
@@ -298,14 +302,30 @@ class TilingReader:
                 tiling.definitions += self._read_definitions(statement)
         sums = {local.place for local in tiling.sums}
         start, end = tiling.loop.head[1] + 1, tiling.loop.end
-        spans = list(self._find_loads(start, end))
+        staged = list(self._find_staged(start, end))
         for i in range(start, end):
             place = self.body.local(self.tokens[i])
-            loaded = any(a <= i < b for a, b in spans)
+            loaded = any(each.span[0] <= i < each.span[1] for each in staged)
             subscript = any(d.value[0] <= i < d.value[1] or d.place == self.tokens[i].start for d in tiling.definitions)
             if place in outside - sums and self.axes[place] and not loaded and not subscript:
                 raise NotUnderstood("a use of a work-item's own number in the loop")
-        self._add_loads(spans, frozenset({LOOP_AXIS}))
+        self._add_loads(staged, frozenset({LOOP_AXIS}))
+
+    def _find_staged(self, start: int, end: int) -> Iterator[StagedExpression]:
+        """Expressions of loads, and the loads outside them, of an iteration's tokens."""
+        tiling, tokens = self.tiling, self.tokens
+        types = {local.place: local.type for local in tiling.definitions} | {tiling.variable.place: "int"}
+        stager = ExpressionStager(self.body, self.find_axes, self._find_root, types)
+        values = [local.value for local in tiling.definitions if start <= local.value[0] < end]
+        for statement in tiling.steps:
+            at = next((i for i in range(*statement.span) if tokens[i].text in ASSIGN), -1)
+            if at >= 0 and not self._declares(statement):
+                values.append((at + 1, statement.end - 1))
+        staged = [expression for value in values for expression in stager.find(value)]
+        yield from staged
+        for span in self._find_loads(start, end):
+            if not any(each.span[0] <= span[0] < each.span[1] for each in staged):
+                yield StagedExpression(span, span)
 
     def _declares(self, statement: Statement) -> bool:
         return any(self.tokens[i].start in self.body.locals for i in range(statement.start, statement.end))
@@ -322,28 +342,34 @@ class TilingReader:
                     continue
             at += 1
 
-    def _add_loads(self, spans: list[tuple[int, int]], others: Axes) -> None:
-        """Adds loads that depend on an axis of the work and `others`."""
-        by_text: dict[tuple[str, ...], list[tuple[int, int]]] = {}
-        for span in spans:
-            by_text.setdefault(tuple(t.text for t in self.tokens[span[0] : span[1]]), []).append(span)
+    def _add_loads(self, staged: list[StagedExpression], others: Axes) -> None:
+        """Adds what depends on an axis of the work and `others`."""
+        by_text: dict[tuple[str, ...], list[StagedExpression]] = {}
+        for each in staged:
+            by_text.setdefault(tuple(t.text for t in self.tokens[slice(*each.span)]), []).append(each)
         for same in by_text.values():
-            span = same[0]
+            span, load = same[0].span, same[0].load
             axes = self.find_axes(span)
             axis = next(iter(axes & {0, 1}))
-            root = self._find_root(span[0])
+            root = self._find_root(load[0])
             if axes != {axis} | others or self.tokens[span[1]].text in (".", "["):
                 raise NotUnderstood("a load that depends on both axes, or not on the loop")
             self.tiling.loads.append(
                 StagedLoad(
                     span,
-                    self.tokens[span[0]].text,
-                    self.pointers[root].base,
+                    self.tokens[load[0]].text,
+                    same[0].type or self.pointers[root].base,
                     axis,
-                    self._adds(span, frozenset({LOOP_AXIS})) and not self._adds(span, frozenset({axis})),
-                    tuple(a for a, _ in same),
+                    self._adds(load, frozenset({LOOP_AXIS})) and not self._adds(load, frozenset({axis})),
+                    tuple(each.span[0] for each in same),
                 )
             )
+
+    def _find_roots(self) -> set[str]:
+        """The pointer parameters that staged expressions read."""
+        spans = [load.span for load in self.tiling.loads]
+        reads = (i for span in spans for i in range(*span) if self.tokens[i + 1].text == "[")
+        return {self._find_root(i) for i in reads}
 
     def _find_root(self, at: int) -> str:
         """The pointer parameter that a name stands for."""
@@ -385,7 +411,7 @@ class TilingReader:
                 operator = self.body.after_lvalue(i, statement.end) if self.tokens[i].identifier else ""
                 if self.tokens[i + 1].text != "[" or operator not in (*ASSIGN, *STEP):
                     continue
-                if self._find_root(i) in {self._find_root(load.span[0]) for load in tiling.loads}:
+                if self._find_root(i) in self._find_roots():
                     raise NotUnderstood("a store to what the loop reads")
                 span = (i, find_closing(self.tokens, i + 1) + 1)
                 if not stored:
