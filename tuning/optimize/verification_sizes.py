@@ -15,6 +15,7 @@ from hipsynth.tuning.trial.source_constants import ConstantSetting, list_constan
 _CHECK = re.compile(r"^// check:[ \t]*(.*)$", re.M)
 SCALES = (16, 64)
 LARGE = 256
+LEAST_DIVIDED = 64  # what is left of a size that is divided
 LEAST_DRAWN = 16  # smaller numbers may be modes, or numbers of repetitions
 Arguments = tuple[str, ...]
 
@@ -60,6 +61,14 @@ def draw_sizes(arguments: Arguments, seed: int) -> list[Arguments]:
         tuple(_draw_size(word, factor, step) for word, factor in zip(arguments, factors, strict=True))
         for step in (1, 16, 64)
     ]
+
+
+def divide_sizes(text: str, arguments: Arguments, factor: int) -> Arguments:
+    """The arguments, by default those of the program, with all large sizes divided."""
+    words = arguments or default_words(text)
+    return tuple(
+        with_size(word, size_of(word) // factor) if size_of(word) >= LEAST_DIVIDED * factor else word for word in words
+    )
 
 
 def _draw_size(word: str, factor: float, step: int) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from hipsynth.tuning.optimize.documents import VerificationCheck
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
+from hipsynth.tuning.optimize.verification_sizes import default_words, divide_sizes
 from hipsynth.tuning.optimize.verification_support import (
     POISON,
     TrialSource,
@@ -27,6 +29,7 @@ WORK = {
     "LDS instructions": ["SQ_INSTS_LDS"],
 }
 ATOMICS = ["TCC_ATOMIC"]
+BETWEEN = (2, 4, 8, 16)  # by which sizes are divided for one between the checked ones and the timed one
 WINDOW_BYTES = 128 << 20  # of outputs that are kept for a comparison in windows
 MOST_WINDOWS = 4096  # of which one is executed
 LEAST_WRITTEN = 0.5  # of what the original writes
@@ -59,10 +62,26 @@ def check_timed_size(
 def _find_missing_growth(
     source: TrialSource, text: str, before: CandidateMeasurement, after: CandidateMeasurement
 ) -> str:
-    conditions = max(
-        map(source.run_conditions, source.sizes), key=lambda size: source.reference_trial(size).duration_ns
-    )
-    trials = run_both(source, text, conditions)
+    """What does not grow as the original's from the largest checked size. Tiles that are not full there make it look
+    so: then a size between decides, at which the outputs must be equal, too."""
+    conditions = [source.run_conditions(size) for size in source.sizes]
+    largest = max(conditions, key=lambda size: source.reference_trial(size).duration_ns)
+    fault = _compare_growth(run_both(source, text, largest), before, after)
+    if not fault or source.clock.late:
+        return fault
+    for factor in BETWEEN:
+        size = divide_sizes(source.original, before.arguments, factor)
+        exact_s = max(before.exact_s, after.exact_s) / factor
+        if size in (before.arguments, default_words(source.original)) or exact_s > source.most_exact_s:
+            continue
+        between = source.run_conditions(size)
+        trials = run_both(source, text, between)
+        is_equal = all(trial.ok for trial in trials) and source.check_equal("timed_size", text, between).passed
+        return fault if not is_equal or _compare_growth(trials, before, after) else ""
+    return fault
+
+
+def _compare_growth(trials: Sequence[Trial], before: CandidateMeasurement, after: CandidateMeasurement) -> str:
     for work, names in WORK.items():
         small = [sum_counters(trial, names) for trial in trials]
         large = before.counted(names), after.counted(names)

@@ -8,9 +8,14 @@ from pathlib import Path
 import pytest
 
 from hipsynth.core.documents import document_json
+from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, measurement_of_trial
+from hipsynth.tuning.optimize.program_model import read_program
+from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.verification_checks import check_precision
 from hipsynth.tuning.optimize.verification_sizes import candidate_arguments
+from hipsynth.tuning.optimize.verification_support import run_both
+from hipsynth.tuning.optimize.verification_timed import _compare_growth, check_timed_size
 from hipsynth.tuning.optimize.verify import Verification, Verifier
 from hipsynth.tuning.trial import Tolerance, run_trial, target_of
 
@@ -160,6 +165,48 @@ def test_less_work_at_the_size_that_is_timed_is_caught(verifier: Verifier) -> No
     assert "timed_size: at the size that is timed" in verifier.full(SKIPS, (long, after)).failure
     honest = verifier.full(PROGRAM, (long, before))
     assert honest.passed and honest.document().timed_size is True
+
+
+PRODUCT = r"""#include <hip/hip_runtime.h>
+#include <cstdlib>
+#include <vector>
+__global__ void product(const float* a, const float* b, float* c, int n) {
+  const int col = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y * blockDim.y + threadIdx.y;
+  if (row < n && col < n) {
+    float sum = 0;
+    for (int k = 0; k < n; ++k) sum += a[row * n + k] * b[k * n + col];
+    c[row * n + col] = sum;
+  }
+}
+int main(int argc, char** argv) {
+  const int n = argc > 1 ? std::atoi(argv[1]) : 256;
+  std::vector<float> host(n * n);
+  for (int i = 0; i < n * n; ++i) host[i] = 0.25f * (i * 7 % 13) - 1;
+  float *a, *b, *c;
+  if (hipMalloc(&a, n * n * 4) || hipMalloc(&b, n * n * 4) || hipMalloc(&c, n * n * 4)) return 1;
+  (void)hipMemcpy(a, host.data(), n * n * 4, hipMemcpyHostToDevice);
+  (void)hipMemcpy(b, host.data(), n * n * 4, hipMemcpyHostToDevice);
+  product<<<dim3((n + 15) / 16, (n + 15) / 16), dim3(16, 16)>>>(a, b, c, n);
+  (void)hipMemcpy(host.data(), c, n * n * 4, hipMemcpyDeviceToHost);
+  return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("cheat", [False, True], ids=["honest", "fewer elements"])
+def test_tiles_that_small_sizes_do_not_fill_are_no_less_work(cheat: bool) -> None:
+    """A tile of 128 x 128 makes most of its loads at 24 x 24 for nothing: a size between decides."""
+    plan = TransformationPlan(tile=(8, 8, 8))
+    text = emit_program(read_program(PRODUCT, "gfx942"), {"product": plan}, {"product": (16, 16, 1)})
+    text = text.replace("k0 < n;", "k0 < (n > 200 ? 8 : n);") if cheat else text
+    checked = Verifier(PRODUCT, target_of("gfx942"), [("24",)], Tolerance("float", 1e-5, "a test"))
+    before, after = timed(PRODUCT), timed(text)
+    long = replace(before, exact_s=1.5 * checked.most_exact_s)  # as if outputs could not be compared there
+    small = run_both(checked, text, checked.run_conditions(("24",)))
+    assert _compare_growth(small, long, after).endswith("loads")
+    check = check_timed_size(checked, text, long, after)
+    assert check.passed is not cheat, check
+    assert check.detail.endswith(" loads" if cheat else "work grows as the original's")
 
 
 def test_an_honest_program_passes_every_check(verifier: Verifier) -> None:
