@@ -23,10 +23,11 @@ from hipsynth.tuning.trial import (
     Tolerance,
     Trial,
     TrialCache,
+    compare_printed,
     compare_trials,
     differing_outputs,
-    differs_in_times,
     permuted_outputs,
+    replace_printed_times,
     run_trial,
     same_allocations,
 )
@@ -201,7 +202,12 @@ class Verifier:
             unordered = self._unordered_outputs(conditions)
             exact = compare_exact_sums(self, text, conditions, of_candidate or conditions, unordered)
             why = why if exact is None else "sums by atomics, no further from exact ones than the original's"
-            comparison = compare(nudged=nudged_trials(self, conditions)) if exact is None else exact
+            if exact is None:
+                comparison = compare(nudged=nudged_trials(self, conditions))
+            elif exact.equal and not conditions.redraw and before.stdout != after.stdout:
+                comparison = compare_printed(before, after, self.tolerance, nudged_trials(self, conditions), exact)
+            else:
+                comparison = exact
         size = " ".join(conditions.arguments) or "none"
         reason = comparison.reason or (
             "bit for bit" if comparison.exact else self._why_not_exact(conditions, comparison.error, why)
@@ -211,13 +217,13 @@ class Verifier:
         return VerificationCheck(name, comparison.equal, f"arguments {size}: {reason}", comparison.error)
 
     def _ignore_times(self, before: Trial, after: Trial, conditions: Conditions) -> Trial:
-        """A candidate's run with the text of the original's, if they print different times and nothing else differs."""
+        """A candidate's run with the times that the original's prints."""
         if not before.ok or not after.ok or before.stdout == after.stdout or conditions.redraw:
             return after
         retimed = self.reference_trial(replace(conditions, count=False))
-        if retimed.ok and differs_in_times(before.stdout, after.stdout, retimed.stdout):
-            return replace(after, stdout=before.stdout)
-        return after
+        if not retimed.ok:
+            return after
+        return replace(after, stdout=replace_printed_times(before.stdout, after.stdout, retimed.stdout))
 
     def _unordered_outputs(self, conditions: Conditions) -> frozenset[tuple[str, int]]:
         """The outputs whose order the original leaves to its atomics: they differ when its groups run in the order of

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hipsynth.tuning.trial.rounding import NumberDifference, compare_numbers
+from hipsynth.tuning.trial.rounding import ROUNDINGS, NumberDifference, compare_numbers
 from hipsynth.tuning.trial.run import Trial
 
 _NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)")
@@ -68,24 +68,55 @@ def compare_trials(
             return TrialComparison(False, False, reason=f"{name} failed: {trial.reason}: {trial.message[:300]}")
     if texts and before.exit_code != after.exit_code:
         return TrialComparison(False, False, reason=f"exit code {after.exit_code} instead of {before.exit_code}")
-    if texts and before.stdout != after.stdout:
+    if texts and not _differs_in_numbers(before.stdout, after.stdout):
         return TrialComparison(False, False, reason="it prints something else")
     if before.kernels and not after.kernels:
         return TrialComparison(False, False, reason="it launches no kernel")
     alike = same_allocations(before, after, more_allocations)
-    return _compare_outputs(before, after, tolerance, unordered, (nudged, roundings), alike)
+    comparison = _compare_outputs(before, after, tolerance, unordered, (nudged, roundings), alike)
+    if not texts or not comparison.equal or before.stdout == after.stdout:
+        return comparison
+    if comparison.exact:
+        return TrialComparison(False, False, reason="it prints something else")
+    return compare_printed(before, after, tolerance, nudged, comparison, roundings)
 
 
-def differs_in_times(text: str, other: str, retimed: str) -> bool:
-    """Whether two printed texts differ in measured times alone: in numbers that are others in `retimed`, too, which is
-    what the first program prints where its kernels take other times."""
-    rows = [_NUMBER.split(printed) for printed in (text, other, retimed)]
-    if len({len(row) for row in rows}) > 1:
-        return False
-    return all(
-        ours == theirs or (place % 2 == 1 and ours != again)
-        for place, (ours, theirs, again) in enumerate(zip(*rows, strict=True))
-    )
+def compare_printed(
+    before: Trial,
+    after: Trial,
+    tolerance: Tolerance,
+    nudged: Sequence[Trial],
+    comparison: TrialComparison,
+    roundings: float | None = None,
+) -> TrialComparison:
+    """The comparison of outputs that differ by roundings, if the numbers that are printed do, too: by no more than the
+    tolerance, or than what the last bits of the inputs change in them, `roundings` times. So may a sum that cancels, or
+    the largest error; no number may where nothing is known of that."""
+    runs = [before, after, *nudged]
+    ours, theirs, *others = ([float(number) for number in _NUMBER.split(run.stdout)[1::2]] for run in runs)
+    others = [numbers for numbers in others if len(numbers) == len(ours)]
+    factor = roundings or ROUNDINGS[tolerance.kind]
+    moved = [max((abs(numbers[at] - number) for numbers in others), default=0.0) for at, number in enumerate(ours)]
+    allowed = [max(tolerance.relative * abs(number), factor * by) for number, by in zip(ours, moved, strict=True)]
+    if others and all(abs(a - b) <= most for a, b, most in zip(ours, theirs, allowed, strict=True)):
+        return comparison
+    return replace(comparison, equal=False, reason="it prints other numbers")
+
+
+def _differs_in_numbers(text: str, other: str) -> bool:
+    """Whether two printed texts are the same but for numbers."""
+    ours, theirs = (_NUMBER.split(printed) for printed in (text, other))
+    return ours[::2] == theirs[::2]
+
+
+def replace_printed_times(text: str, other: str, retimed: str) -> str:
+    """The other text with the first one's measured times: numbers that are others in `retimed`, too, which is what the
+    first program prints where its kernels take other times. As it is where more than numbers differs."""
+    ours, theirs, again = (_NUMBER.split(printed) for printed in (text, other, retimed))
+    if ours[::2] != theirs[::2] or len(again) != len(ours):
+        return other
+    rows = enumerate(zip(ours, theirs, again, strict=True))
+    return "".join(a if place % 2 and a != c else b for place, (a, b, c) in rows)
 
 
 def _compare_outputs(
