@@ -129,13 +129,13 @@ class Search:
         self, name: str, changer: SourceChanger, state: SearchState, texts_tried: set[str]
     ) -> SearchState | None:
         """The first change of one kind that is faster and correct; of alternatives the fastest."""
-        target, better = self.evaluator.target, []
+        target, better, most = self.evaluator.target, [], len(texts_tried) + MOST_CHANGES
         try:
             program = read_program(state.text, target.arch)
         except HipsynthError:
             return None
         for change in self.faults.iterate(name, changer.list_changes(program, state.found, target)):
-            if self._is_over() or len(texts_tried) >= MOST_CHANGES:
+            if self._is_over() or len(texts_tried) >= most:
                 break
             if change.text in texts_tried:
                 continue
