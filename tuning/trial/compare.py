@@ -95,7 +95,7 @@ def compare_printed(
     runs = [before, after, *nudged]
     ours, theirs, *others = ([float(number) for number in _NUMBER.split(run.stdout)[1::2]] for run in runs)
     others = [numbers for numbers in others if len(numbers) == len(ours)]
-    factor = roundings or ROUNDINGS[tolerance.kind]
+    factor = roundings or ROUNDINGS.get(tolerance.kind, 0.0)
     moved = [max((abs(numbers[at] - number) for numbers in others), default=0.0) for at, number in enumerate(ours)]
     allowed = [max(tolerance.relative * abs(number), factor * by) for number, by in zip(ours, moved, strict=True)]
     if others and all(abs(a - b) <= most for a, b, most in zip(ours, theirs, allowed, strict=True)):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hipsynth.tuning.optimize.verify import Verifier
-from hipsynth.tuning.trial import Tolerance, replace_printed_times, target_of
+from hipsynth.tuning.trial import Tolerance, compare_printed, replace_printed_times, target_of
+from hipsynth.tuning.trial.compare import BIT_FOR_BIT, TrialComparison
+from hipsynth.tuning.trial.run import Trial
 
 TIMED = """#include <hip/hip_runtime.h>
 #include <cstdio>
@@ -105,3 +107,11 @@ def test_printed_numbers_may_differ_as_far_as_the_outputs_explain_it(changed: st
     assert changed != SUMS
     check = verifier.quick(changed)
     assert check.passed is passes and ("it prints" in check.detail) is not passes, check
+
+
+def test_without_a_tolerance_printed_numbers_must_be_the_same() -> None:
+    """Outputs whose words are in another order are equal without one."""
+    before, after = (Trial("ok", stdout=f"{number} places") for number in (3, 4))
+    equal = TrialComparison(True, exact=False)
+    assert compare_printed(before, after, BIT_FOR_BIT, [before], equal).equal is False
+    assert compare_printed(before, before, BIT_FOR_BIT, [before], equal).equal is True
