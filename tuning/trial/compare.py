@@ -12,6 +12,7 @@ from hipsynth.tuning.trial.rounding import ROUNDINGS, NumberDifference, compare_
 from hipsynth.tuning.trial.run import Trial
 
 _NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)")
+_REAL = re.compile(r"[.eE]")
 _UNCOMPARED = frozenset({"host_writes"})  # a number without contents
 
 Nudged = tuple[Sequence[Trial], float | None]  # trials, and how often a number may differ by what they change in it
@@ -89,18 +90,21 @@ def compare_printed(
     comparison: TrialComparison,
     roundings: float | None = None,
 ) -> TrialComparison:
-    """The comparison of outputs that differ by roundings, if the numbers that are printed do, too: by no more than the
-    tolerance, or than what the last bits of the inputs change in them, `roundings` times. So may a sum that cancels, or
-    the largest error; no number may where nothing is known of that."""
-    runs = [before, after, *nudged]
-    ours, theirs, *others = ([float(number) for number in _NUMBER.split(run.stdout)[1::2]] for run in runs)
+    """The comparison of outputs that differ by roundings, if the numbers that are printed do, too: by no more than what
+    the last bits of the inputs change in them, `roundings` times, or than the tolerance where they are no integers. So
+    may a sum that cancels, or the largest error; no number may where nothing is known of that."""
+    words = _NUMBER.split(before.stdout)[1::2]
+    ours, theirs, *others = (
+        [float(number) for number in _NUMBER.split(run.stdout)[1::2]] for run in (before, after, *nudged)
+    )
     others = [numbers for numbers in others if len(numbers) == len(ours)]
     factor = roundings or ROUNDINGS.get(tolerance.kind, 0.0)
-    moved = [max((abs(numbers[at] - number) for numbers in others), default=0.0) for at, number in enumerate(ours)]
-    allowed = [max(tolerance.relative * abs(number), factor * by) for number, by in zip(ours, moved, strict=True)]
-    if others and all(abs(a - b) <= most for a, b, most in zip(ours, theirs, allowed, strict=True)):
-        return comparison
-    return replace(comparison, equal=False, reason="it prints other numbers")
+    for at, (word, number, other) in enumerate(zip(words, ours, theirs, strict=True)):
+        moved = max((abs(numbers[at] - number) for numbers in others), default=0.0)
+        relative = tolerance.relative if others and _REAL.search(word) else 0.0
+        if not abs(number - other) <= max(relative * abs(number), factor * moved):
+            return replace(comparison, equal=False, reason="it prints other numbers")
+    return comparison
 
 
 def _differs_in_numbers(text: str, other: str) -> bool:

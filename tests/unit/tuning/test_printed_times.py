@@ -115,3 +115,14 @@ def test_without_a_tolerance_printed_numbers_must_be_the_same() -> None:
     equal = TrialComparison(True, exact=False)
     assert compare_printed(before, after, BIT_FOR_BIT, [before], equal).equal is False
     assert compare_printed(before, before, BIT_FOR_BIT, [before], equal).equal is True
+
+
+@pytest.mark.parametrize(
+    ("other", "passes"),
+    [("sum 1.00001 of 100000", True), ("sum 1.00000 of 100001", False), ("sum 1.1 of 100000", False)],
+)
+def test_integers_are_printed_as_they_were(other: str, passes: bool) -> None:
+    before, after = (Trial("ok", stdout=text) for text in ("sum 1.00000 of 100000", other))
+    tolerance, equal = Tolerance("float", 2e-5, "a test"), TrialComparison(True, exact=False)
+    assert compare_printed(before, after, tolerance, [before], equal).equal is passes
+    assert compare_printed(before, after, tolerance, [], equal).equal is False
