@@ -86,19 +86,19 @@ def _read_number(before: str, expression: str, depth: int = 0) -> int | None:
     """The value of an expression of numbers and constants; None if it has anything else."""
     try:
         tree = ast.parse(_CAST.sub("", expression).strip().replace("/", "//"), mode="eval").body
-        return _evaluate(before, tree, depth)
+        return _evaluate_tree(before, tree, depth)
     except (SyntaxError, ZeroDivisionError):
         return None
 
 
-def _evaluate(before: str, tree: ast.expr, depth: int) -> int | None:
+def _evaluate_tree(before: str, tree: ast.expr, depth: int) -> int | None:
     if isinstance(tree, ast.Constant):
         return tree.value if isinstance(tree.value, int) else None
     if isinstance(tree, ast.Name):
         value = _find_value(before, tree.id) if depth < _MOST_DEPTH else None
         return None if value is None else _read_number(before, value, depth + 1)
     if isinstance(tree, ast.BinOp) and type(tree.op) in _OPERATORS:
-        left, right = _evaluate(before, tree.left, depth), _evaluate(before, tree.right, depth)
+        left, right = _evaluate_tree(before, tree.left, depth), _evaluate_tree(before, tree.right, depth)
         return None if left is None or right is None else _OPERATORS[type(tree.op)](left, right)
     return None
 

@@ -16,7 +16,7 @@ Polynomial = Mapping[Monomial, int]
 MOST_DEPTH = 12
 
 
-def add(one: Polynomial, other: Polynomial, times: int = 1) -> dict[Monomial, int]:
+def add_polynomials(one: Polynomial, other: Polynomial, times: int = 1) -> dict[Monomial, int]:
     """`one` + `times` * `other`, without terms that cancel."""
     total = Counter(one)
     for names, factor in other.items():
@@ -24,7 +24,7 @@ def add(one: Polynomial, other: Polynomial, times: int = 1) -> dict[Monomial, in
     return {names: factor for names, factor in total.items() if factor}
 
 
-def multiply(one: Polynomial, other: Polynomial) -> dict[Monomial, int]:
+def multiply_polynomials(one: Polynomial, other: Polynomial) -> dict[Monomial, int]:
     """The product of two polynomials, without terms that cancel."""
     total: Counter[Monomial] = Counter()
     for a, factor in one.items():
@@ -46,11 +46,11 @@ def times_of(polynomial: Polynomial, name: str) -> dict[Monomial, int]:
     return factors
 
 
-def substitute(polynomial: Polynomial, name: str, value: Polynomial) -> dict[Monomial, int]:
+def substitute_name(polynomial: Polynomial, name: str, value: Polynomial) -> dict[Monomial, int]:
     """The polynomial with a value for a name. Raises NotUnderstood where it is not linear in the name."""
     factors = times_of(polynomial, name)
     rest = {names: factor for names, factor in polynomial.items() if name not in names}
-    return add(rest, multiply(factors, value))
+    return add_polynomials(rest, multiply_polynomials(factors, value))
 
 
 @dataclass
@@ -70,8 +70,8 @@ class PolynomialReader:
             sign = -1 if tokens[a - 1].text == "-" and a > start else 1
             product: dict[Monomial, int] = {(): 1}
             for c, d in self.split_factors(a, b):
-                product = multiply(product, self.read_factor(c, d, depth))
-            total = add(total, product, sign)
+                product = multiply_polynomials(product, self.read_factor(c, d, depth))
+            total = add_polynomials(total, product, sign)
         return total
 
     def split_terms(self, start: int, end: int) -> list[tuple[int, int]]:

@@ -12,7 +12,14 @@ from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.tokens import find_closing, split_at
 from hipsynth.tuning.optimize.function_text import choose_free_name
 from hipsynth.tuning.optimize.launch_shape import read_shape_component
-from hipsynth.tuning.optimize.polynomials import Monomial, Polynomial, add, multiply, substitute, times_of
+from hipsynth.tuning.optimize.polynomials import (
+    Monomial,
+    Polynomial,
+    add_polynomials,
+    multiply_polynomials,
+    substitute_name,
+    times_of,
+)
 from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.source_changes.retile.staged_product import (
     ONE,
@@ -64,7 +71,7 @@ class _PlainWriter:
         self.names = {STEP: self.product.loop.name, **{_ITEM[axis]: self._name_item(axis) for axis in TILE_AXES}}
         self.names |= {_ITEMS[axis]: self._name_items(axis) for axis in TILE_AXES}
         stores = self._read_stores()
-        length = add(self.product.length, {(STEP,): 1}, -1)
+        length = add_polynomials(self.product.length, {(STEP,): 1}, -1)
         self.implied = [length, *(self._name_places(self._read_difference(span), "") for span in self.conditions)]
         constants, sums = self._write_declarations()
         loop, bound = self.product.loop, self._write_number(self.product.length)
@@ -90,7 +97,9 @@ class _PlainWriter:
 
     def _name_item(self, axis: str) -> str:
         """The kernel's own name for a work-item's number along an axis, or a new one."""
-        number = add({(f"threadIdx.{axis}",): 1}, multiply(self.product.groups[axis], {(f"blockIdx.{axis}",): 1}))
+        number = add_polynomials(
+            {(f"threadIdx.{axis}",): 1}, multiply_polynomials(self.product.groups[axis], {(f"blockIdx.{axis}",): 1})
+        )
         return self._find_constant(self.product.read, number) or choose_free_name(_ITEM_NAMES[axis], self.taken)
 
     def _name_items(self, axis: str) -> str:
@@ -174,8 +183,10 @@ class _PlainWriter:
     def _check_guards(self, tile: LdsTile, axis: str) -> None:
         """The conditions of loads must follow from the loop's bound, be those of the stores, or hold in all groups;
         `axis`: along which the tile is read by others."""
-        always = [add(width, {(f"threadIdx.{each}",): 1}, -1) for each, width in self.product.groups.items()]
-        always.append(add(self.product.width, {(f"threadIdx.{axis}",): 1}, -1))
+        always = [
+            add_polynomials(width, {(f"threadIdx.{each}",): 1}, -1) for each, width in self.product.groups.items()
+        ]
+        always.append(add_polynomials(self.product.width, {(f"threadIdx.{axis}",): 1}, -1))
         for guard in tile.guards:
             if self._read_difference(guard) not in always and self._read_condition(guard, axis) not in self.implied:
                 raise NotUnderstood("a condition of a load alone")
@@ -254,7 +265,7 @@ class _PlainWriter:
             places.append(self.product.read((end + 1, close)))
             end = close + 1
         for axis in TILE_AXES:
-            stored = [substitute(place, f"threadIdx.{axis}", {(STEP,): 1}) for place in tile.places]
+            stored = [substitute_name(place, f"threadIdx.{axis}", {(STEP,): 1}) for place in tile.places]
             if stored == places and any(times_of(place, STEP) for place in places):
                 self._check_guards(tile, axis)
                 text = self._rewrite(tile.value, axis)
@@ -268,16 +279,18 @@ class _PlainWriter:
 
     def _name_places(self, polynomial: Polynomial, axis: str) -> Polynomial:
         if axis:
-            polynomial = substitute(polynomial, f"threadIdx.{axis}", {(STEP,): 1})
-        if times_of(polynomial, TILE) != multiply(self.product.width, times_of(polynomial, STEP)):
+            polynomial = substitute_name(polynomial, f"threadIdx.{axis}", {(STEP,): 1})
+        if times_of(polynomial, TILE) != multiply_polynomials(self.product.width, times_of(polynomial, STEP)):
             raise NotUnderstood("a place that depends on the tile otherwise")
         polynomial = {names: factor for names, factor in polynomial.items() if TILE not in names}
         for each in TILE_AXES:
             thread_times = times_of(polynomial, f"threadIdx.{each}")
-            if times_of(polynomial, f"blockIdx.{each}") != multiply(self.product.groups[each], thread_times):
+            if times_of(polynomial, f"blockIdx.{each}") != multiply_polynomials(
+                self.product.groups[each], thread_times
+            ):
                 raise NotUnderstood("a place that depends on the group otherwise")
-            polynomial = substitute(polynomial, f"blockIdx.{each}", {})
-            polynomial = substitute(polynomial, f"threadIdx.{each}", {(_ITEM[each],): 1})
+            polynomial = substitute_name(polynomial, f"blockIdx.{each}", {})
+            polynomial = substitute_name(polynomial, f"threadIdx.{each}", {(_ITEM[each],): 1})
             polynomial = self._count_items(polynomial, each)
         return polynomial
 
@@ -297,7 +310,7 @@ class _PlainWriter:
             for name in width:
                 rest.remove(name)
             counts[tuple(sorted([*rest, _ITEMS[axis]]))] = factor // size
-        return add(substitute(polynomial, f"gridDim.{axis}", {}), counts)
+        return add_polynomials(substitute_name(polynomial, f"gridDim.{axis}", {}), counts)
 
     def _read_condition(self, span: Span, axis: str = "") -> Polynomial:
         """What a comparison requires to be more than 0, in the numbers of a work-item and the step; 0 for others."""
@@ -308,8 +321,8 @@ class _PlainWriter:
     def _read_difference(self, span: Span) -> Polynomial:
         left, sign, right = self._split_condition(span)
         factor, more = _SIGNS[sign]
-        difference = add(self.product.read(right), self.product.read(left), -1)
-        return add(multiply(difference, {(): factor}), ONE, more)
+        difference = add_polynomials(self.product.read(right), self.product.read(left), -1)
+        return add_polynomials(multiply_polynomials(difference, {(): factor}), ONE, more)
 
     def _split_condition(self, span: Span) -> tuple[Span, str, Span]:
         start, end = span

@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 
 from hipsynth.source.tokens import find_closing, split_at, text_between
 from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.polynomials import Monomial, Polynomial, PolynomialReader, add, multiply, substitute
+from hipsynth.tuning.optimize.polynomials import (
+    Monomial,
+    Polynomial,
+    PolynomialReader,
+    add_polynomials,
+    multiply_polynomials,
+    substitute_name,
+)
 from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.source_changes.row_loops import Span
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
@@ -115,7 +122,7 @@ class StagedProduct:
         polynomial = self.reader.read(span)
         for axis, width in self.groups.items():
             if (f"blockDim.{axis}",) not in width:
-                polynomial = substitute(polynomial, f"blockDim.{axis}", width)
+                polynomial = substitute_name(polynomial, f"blockDim.{axis}", width)
         return polynomial
 
 
@@ -219,12 +226,12 @@ class _ProductReader:
         if starts.keys() != growths.keys() or place not in starts or tokens[a + 1].text not in ("<", "<="):
             raise NotUnderstood("a loop over tiles of another form")
         for each, start in starts.items():
-            self.reader.variables[each] = add(start, multiply(growths[each], {(TILE,): 1}))
+            self.reader.variables[each] = add_polynomials(start, multiply_polynomials(growths[each], {(TILE,): 1}))
         if growths[place] == ONE and not starts[place] and tokens[a + 1].text == "<":
             self.product.length = self._read_length((a + 2, b))
         elif growths[place] == self.product.width:
-            end = add(self.product.read((a + 2, b)), ONE, 1 if tokens[a + 1].text == "<=" else 0)
-            self.product.length = add(end, starts[place], -1)
+            end = add_polynomials(self.product.read((a + 2, b)), ONE, 1 if tokens[a + 1].text == "<=" else 0)
+            self.product.length = add_polynomials(end, starts[place], -1)
         else:
             raise NotUnderstood("a loop over tiles of another form")
 
@@ -255,11 +262,11 @@ class _ProductReader:
         if len(parts) == 2 and self.product.read(parts[1]) == self.product.width:
             dividend = self.product.read(parts[0])
             if is_plus_one:
-                return add(dividend, ONE)
-            less = add(add(dividend, self.product.width, -1), ONE)
+                return add_polynomials(dividend, ONE)
+            less = add_polynomials(add_polynomials(dividend, self.product.width, -1), ONE)
             if not any(names in less for names in (*self.product.width, ())):
                 return less
-        return multiply(self._read_number(tiles), self.product.width)
+        return multiply_polynomials(self._read_number(tiles), self.product.width)
 
     def _read_number(self, span: Span) -> Polynomial:
         """A number that is the same for all work-items, as it is written where it is no polynomial."""

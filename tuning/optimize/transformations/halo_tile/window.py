@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from hipsynth.source.tokens import find_closing, split_at
 from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.polynomials import Polynomial, add, multiply, times_of
+from hipsynth.tuning.optimize.polynomials import Polynomial, add_polynomials, multiply_polynomials, times_of
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformation_plan import Shape
@@ -131,7 +131,7 @@ class _WindowFinder:
             raise NotUnderstood("a condition of another kind")
         (at,), (axis,) = signs, condition.axes
         left, right = self.affine.read((condition.span[0], at)), self.affine.read((at + 1, condition.span[1]))
-        factor = times_of(add(left, right, -1), AXIS_NAMES[axis])
+        factor = times_of(add_polynomials(left, right, -1), AXIS_NAMES[axis])
         if set(factor) != {()} or abs(factor[()]) != 1:
             raise NotUnderstood("a condition that is not linear")
         above = (self.tokens[at].text in ("<", "<=")) == (factor[()] > 0)
@@ -175,7 +175,7 @@ class _WindowFinder:
                 pitch = rows
             if rows != pitch:
                 return None
-            loads.append(WindowLoad((at, close + 1), _split_offset(add(place, middle, -1), pitch)))
+            loads.append(WindowLoad((at, close + 1), _split_offset(add_polynomials(place, middle, -1), pitch)))
         reach = tuple(_range_of([load.offsets[axis] for load in loads], variables) for axis in (0, 1))
         window = Window(pointer, kind, tuple(loads), (reach[0], reach[1]))
         sizes = [r[1] - r[0] for r in reach]
@@ -199,7 +199,7 @@ def _split_offset(offset: Polynomial, pitch: Polynomial) -> tuple[Polynomial, Po
             if factor % pitch[mark]:
                 raise NotUnderstood("an offset of another kind")
             rows[tuple(rest)] = factor // pitch[mark]
-    return add(offset, multiply(rows, pitch), -1), rows
+    return add_polynomials(offset, multiply_polynomials(rows, pitch), -1), rows
 
 
 def _range_of(offsets: list[Polynomial], variables: dict[int, Range]) -> Range:
