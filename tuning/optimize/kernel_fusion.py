@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from hipsynth.tuning.optimize.fused_program import Fusion
+from hipsynth.tuning.optimize.joined_bodies import write_joined_bodies
 from hipsynth.tuning.optimize.kernel_fusion_groups import BARRIER, GroupLaunch, can_join_groups
 from hipsynth.tuning.optimize.kernel_fusion_launches import (
     FusedLaunch,
@@ -20,6 +21,7 @@ from hipsynth.tuning.optimize.kernel_fusion_launches import (
     has_one_axis,
     join_launches,
     shared_subscripts,
+    write_blocks,
 )
 from hipsynth.tuning.optimize.kernel_fusion_one_group import find_launch_loops
 from hipsynth.tuning.optimize.kernel_fusion_passes import find_passes
@@ -40,9 +42,9 @@ def find_fusions(program: ParsedProgram) -> Iterator[Fusion]:
     yield from find_steps(program)
     pairs = sorted(((launch, k) for k in program.kernels for launch in k.launches), key=lambda pair: pair[0].start)
     for run in _find_runs([FusedLaunch(program, *pair) for pair in pairs]):
-        yield join_launches(program, run)
+        yield join_launches(program, run, lambda joined: write_joined_bodies(joined) or write_blocks(joined))
     for groups in _find_runs([GroupLaunch(program, *pair) for pair in pairs]):
-        yield join_launches(program, groups, BARRIER)
+        yield join_launches(program, groups, lambda joined: write_blocks(joined, BARRIER))
     yield from find_launch_loops(program)
 
 

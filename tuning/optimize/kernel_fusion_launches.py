@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hipsynth.source.declarations import FunctionParameter
@@ -65,7 +65,7 @@ class FusedLaunch:
         uses_by_name: dict[str, ArrayUses] = {}
         for parameter in self.kernel.parameters:
             if parameter.base:
-                places = [i for i in range(self.kernel.first, self.kernel.last) if self._is_name(i, parameter.name)]
+                places = [i for i in range(self.kernel.first, self.kernel.last) if self.is_name(i, parameter.name)]
                 subscripts = frozenset(self._read_subscript(i) for i in places)
                 written = not parameter.constant and any(self._is_written(i) for i in places)
                 before = uses_by_name.get(self.passed[parameter.name], ArrayUses(frozenset(), False))
@@ -74,7 +74,8 @@ class FusedLaunch:
                 )
         return uses_by_name
 
-    def _is_name(self, at: int, name: str) -> bool:
+    def is_name(self, at: int, name: str) -> bool:
+        """Whether a token stands for a name from outside of the body, such as a parameter's."""
         token, before = self.program.tokens[at], self.program.tokens[at - 1].text
         return token.text == name and before not in _MEMBERS and self.body.local(token) < 0
 
@@ -157,7 +158,7 @@ class FusedLaunch:
         edits = [
             Edit(t.start - base, t.end - base, names[t.text])
             for i, t in enumerate(tokens[start:end], start)
-            if t.text in names and self._is_name(i, t.text)
+            if t.text in names and self.is_name(i, t.text)
         ]
         return apply_edits(self.program.unit.text[base:last], edits).decode(errors="surrogateescape")
 
@@ -174,13 +175,50 @@ def _only_returns(words: Sequence[str]) -> bool:
     return list(words) in (["return", ";"], ["{", "return", ";", "}"])
 
 
-def join_launches(program: ParsedProgram, run: Sequence[FusedLaunch], between: str = "") -> Fusion:
+@dataclass(frozen=True)
+class JoinedLaunch:
+    """A launch that is a part of a joined one. `names`: of its kernel's parameters in the joined kernel; `comment`: the
+    lines above its kernel, if that goes."""
+
+    call: FusedLaunch
+    names: Mapping[str, str]
+    comment: str
+
+
+def write_blocks(run: Sequence[JoinedLaunch], between: str = "") -> str:
+    """The bodies of a run as a block each, with a line of code between them. Raises NotUnderstood."""
+    blocks = [
+        f"  {{  // {joined.call.kernel.name}\n"
+        + "".join(f"{INDENT}{line}\n" for line in joined.comment.splitlines())
+        + f"{joined.call.text(joined.names)}\n  }}\n"
+        for joined in run
+    ]
+    return between.join(blocks)
+
+
+def join_launches(
+    program: ParsedProgram, run: Sequence[FusedLaunch], write_bodies: Callable[[Sequence[JoinedLaunch]], str]
+) -> Fusion:
     """The program with one kernel for the run, defined after the last of its kernels, of which those that nothing else
-    uses are gone; `between`: a line of code between the bodies."""
+    uses are gone; `write_bodies`: the lines of that kernel. Raises NotUnderstood."""
+    replaced = {call.kernel.name: call.kernel for call in run if _is_used_only_by(run, call.kernel)}
+    comments = [_read_comment(program, call.kernel) if call.kernel.name in replaced else "" for call in run]
+    arguments, parameters, names = _join_parameters(run)
+    joined = [JoinedLaunch(*each) for each in zip(run, names, comments, strict=True)]
+    name = choose_free_name("_".join(dict.fromkeys(call.kernel.name for call in run))[:MOST_NAME], program.text)
+    kernel = f"{wrap_parameters(f'__global__ void {name}(', parameters)} {{\n{write_bodies(joined)}}}"
+    first, last = run[0].launch, run[-1].launch
+    launch = f"{name}<<<{first.grid}, {first.block}>>>({', '.join(arguments)});"
+    edits = [*_replace_kernels(program, run, replaced, kernel), Edit(first.start, last.end, launch)]
+    text = apply_edits(program.unit.text, edits).decode(errors="surrogateescape")
+    return Fusion(text, name, tuple(call.kernel.name for call in run))
+
+
+def _join_parameters(run: Sequence[FusedLaunch]) -> tuple[list[str], list[str], list[dict[str, str]]]:
+    """What a joined launch passes, the declarations of the parameters, and their names by launch."""
     parameters: dict[tuple[str, ...], str] = {}  # what is passed, and what tells it from the same passed elsewhere
     texts: dict[str, str] = {}  # name -> declaration
-    blocks = []
-    replaced = {call.kernel.name: call.kernel for call in run if _is_used_only_by(run, call.kernel)}
+    renamed = []
     for call in run:
         names = {}
         for parameter in call.kernel.parameters:
@@ -191,16 +229,8 @@ def join_launches(program: ParsedProgram, run: Sequence[FusedLaunch], between: s
             elif parameter.base and not parameter.constant:
                 texts[parameters[key]] = re.sub(r"\bconst\s+", "", texts[parameters[key]])
             names[parameter.name] = parameters[key]
-        comment = _read_comment(program, call.kernel) if call.kernel.name in replaced else ""
-        blocks.append(f"  {{  // {call.kernel.name}\n{comment}{call.text(names)}\n  }}\n")
-    name = choose_free_name("_".join(dict.fromkeys(call.kernel.name for call in run))[:MOST_NAME], program.text)
-    arguments = ", ".join(key[0] for key in parameters)
-    kernel = f"{wrap_parameters(f'__global__ void {name}(', texts.values())} {{\n{between.join(blocks)}}}"
-    first, last = run[0].launch, run[-1].launch
-    launch = f"{name}<<<{first.grid}, {first.block}>>>({arguments});"
-    edits = [*_replace_kernels(program, run, replaced, kernel), Edit(first.start, last.end, launch)]
-    text = apply_edits(program.unit.text, edits).decode(errors="surrogateescape")
-    return Fusion(text, name, tuple(call.kernel.name for call in run))
+        renamed.append(names)
+    return [key[0] for key in parameters], list(texts.values()), renamed
 
 
 def _is_used_only_by(run: Sequence[FusedLaunch], kernel: KernelDefinition) -> bool:
@@ -234,9 +264,9 @@ def _find_comment(program: ParsedProgram, kernel: KernelDefinition) -> int:
 
 
 def _read_comment(program: ParsedProgram, kernel: KernelDefinition) -> str:
-    """The lines of comment right above a kernel, for the block that replaces it."""
+    """The lines of comment right above a kernel, without their indentation."""
     lines = program.unit.text[_find_comment(program, kernel) : kernel.start].decode(errors="surrogateescape")
-    return "".join(f"{INDENT}{line.strip()}\n" for line in lines.splitlines())
+    return "".join(f"{line.strip()}\n" for line in lines.splitlines())
 
 
 def _find_next_line(program: ParsedProgram, end: int) -> int:
