@@ -30,7 +30,8 @@ class TransformationPlan:
     along x and y that its wavefronts compute with matrix instructions, and iterations of the loop that are staged at a
     time; a plan with it has nothing else. `places`: a group counts the places that its work-items take by an atomic
     addition, and adds to memory once. `bins`: elements of the one array that atomic additions change, all of which a
-    group has in the LDS.
+    group has in the LDS. `extremes`: a group finds the largest or least value that its work-items have for an address,
+    and changes memory once.
     """
 
     shape: Shape | None = None  # None: the launch is unchanged
@@ -54,6 +55,7 @@ class TransformationPlan:
     matrix: Shape | None = None
     places: bool = False
     bins: int = 0
+    extremes: bool = False
 
     @property
     def is_complete(self) -> bool:

@@ -5,7 +5,7 @@ registers what its work-items add."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 
 from hipsynth.source.edits import Edit
@@ -131,23 +131,23 @@ def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
 def private_calls(program: ParsedProgram, kernel: KernelDefinition, plan: TransformationPlan) -> Iterator[Edit]:
     """Edits of the atomic additions whose results are not used."""
     tokens, is_fixed = program.tokens, count_fixed_addresses(program, kernel) > 0
-    for number, i in enumerate(_find_calls(program, kernel)):
+    for number, i in enumerate(find_atomic_statements(program, kernel, ATOMIC_ADDS)):
         yield Edit(tokens[i].start, tokens[i].end, f"lane_sums.add<{number}>" if is_fixed else "lane_sums.add")
 
 
-def _find_calls(program: ParsedProgram, kernel: KernelDefinition) -> list[int]:
-    """The tokens of the atomic additions whose results are not used."""
+def find_atomic_statements(program: ParsedProgram, kernel: KernelDefinition, functions: Set[str]) -> list[int]:
+    """The tokens of the calls of some atomic functions whose results are not used."""
     tokens = program.tokens
     return [
         i
         for i in range(kernel.first, kernel.last)
-        if tokens[i].text in ATOMIC_ADDS and tokens[i - 1].text in STATEMENT_STARTS and tokens[i + 1].text == "("
+        if tokens[i].text in functions and tokens[i - 1].text in STATEMENT_STARTS and tokens[i + 1].text == "("
     ]
 
 
-def count_fixed_addresses(program: ParsedProgram, kernel: KernelDefinition) -> int:
-    """The number of additions if each is to an address that is the same for all work-items; else 0."""
-    tokens, calls = program.tokens, _find_calls(program, kernel)
+def count_fixed_addresses(program: ParsedProgram, kernel: KernelDefinition, functions: Set[str] = ATOMIC_ADDS) -> int:
+    """The number of such calls if each has an address that is the same for all work-items; else 0."""
+    tokens, calls = program.tokens, find_atomic_statements(program, kernel, functions)
     names = {parameter.name for parameter in kernel.parameters} - {
         tokens[i].text for i in range(kernel.first, kernel.last) if tokens[i + 1].text in ASSIGN | STEP
     }

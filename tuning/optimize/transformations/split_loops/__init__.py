@@ -32,7 +32,7 @@ def can_split(view: KernelView, lanes: int) -> bool:
 
 
 def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
-    rewritten = view.plan.jam or view.plan.private or view.plan.lanes or view.plan.coarsen > 1
+    rewritten = view.plan.jam or view.plan.private or view.plan.extremes or view.plan.lanes or view.plan.coarsen > 1
     if (
         not view.kernel.independent
         or view.plan.aggregate
