@@ -11,6 +11,12 @@ from hipsynth.source.tokens import text_between
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
 from hipsynth.tuning.optimize.transformations.split_loops.first_places import FirstPlace
+from hipsynth.tuning.optimize.transformations.split_loops.loop_nests import (
+    NestLevel,
+    edit_nest,
+    list_nest_names,
+    write_counts,
+)
 
 LANE = "lane_part"  # the parameter of an item function: which of the lanes of a work-item this is
 LANES = """// Joins the values of N neighbouring lanes, of a whole group if N > 64; all of them get the same result.
@@ -75,7 +81,8 @@ class SharedLoop:
     """`for (T variable = init; condition; variable += step)`; offsets of declarations of the variable and of those that
     it joins, with how ("sum", "largest", "least", or "first" of a value and "place"); `head` as text, by which two
     loops deal out the same iterations; `firsts`: extremes whose places are remembered; `running`: sums that it reads,
-    with the statements that store, which only iterations inside the bounds may do."""
+    with the statements that store, which only iterations inside the bounds may do; `nest`: the loops whose iterations
+    are shared with its own."""
 
     statement: Statement
     variable: int
@@ -87,6 +94,7 @@ class SharedLoop:
     firsts: tuple[FirstPlace, ...] = ()
     running: tuple[RunningSum, ...] = ()
     stores: tuple[Statement, ...] = ()
+    nest: tuple[NestLevel, ...] = ()
 
 
 def edit_loop(body: Body, loop: SharedLoop, lanes: int) -> Iterator[Edit]:
@@ -111,7 +119,11 @@ def _edit_joined(body: Body, loop: SharedLoop, lanes: int) -> Iterator[Edit]:
             continue
         first = f"{names[place]}_before + " if how == "sum" else ""
         after += f"\n  {names[place]} = {first}{how}_of_lanes<{lanes}>({names[place]});"
-    _check_fresh(body, {f"{name}_before" for name in sums})
+    _check_fresh(body, {f"{name}_before" for name in sums} | list_nest_names(loop.nest))
+    if loop.nest:
+        yield Edit(start, start, "{\n  " + write_counts(loop.nest) + before)
+        yield from edit_nest(body, loop.nest, LANE, lanes, f"{after}\n  }}")
+        return
     name = _name_of(body, loop.variable)
     times = "" if loop.step == "1" else f" * ({loop.step})"
     head = tokens[statement.head[0]].start, tokens[statement.head[1]].start

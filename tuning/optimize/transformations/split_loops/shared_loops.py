@@ -20,6 +20,7 @@ from hipsynth.tuning.optimize.transformations.split_loops.first_places import (
     find_first_places,
     read_extreme,
 )
+from hipsynth.tuning.optimize.transformations.split_loops.loop_nests import read_loop_nest
 from hipsynth.tuning.optimize.transformations.split_loops.loop_source import (
     FIRST,
     LANE,
@@ -223,6 +224,7 @@ class _Split:
             joined,
             text_between(self.body.program.unit, self.tokens, *statement.head),
             firsts,
+            nest=() if stores or firsts else read_loop_nest(self.body, statement, {*inside, *joined, variable}),
         )
         if any(not self._is_place_of_iteration(store, loop, inside) for store in stores):
             return None
