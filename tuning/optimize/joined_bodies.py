@@ -154,14 +154,14 @@ def _name_variables(
     common = [[place for item in items for place in item.variables] for items in beginnings]
     shared = [_name_at(run[0].call, place) for place in common[0]]
     others = {word for joined in run for word in _list_other_words(joined)}
-    own = [
+    inner_names = [
         {_name_at(joined.call, p) for p in joined.call.body.locals - set(c)}
         for joined, c in zip(run, common, strict=True)
     ]
-    if set(shared) & others or any(set(shared) & names for names in own[1:]):
+    if set(shared) & others or any(set(shared) & names for names in inner_names[1:]):
         return None
     taken, renamed = others | set(shared), []
-    for joined, items, places, names in zip(run, beginnings, common, own, strict=True):
+    for joined, items, places, names in zip(run, beginnings, common, inner_names, strict=True):
         new = dict(zip(places, shared, strict=True))
         for place in (
             p
