@@ -11,15 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit
 from hipsynth.source.tokens import split_at
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
-from hipsynth.tuning.optimize.helper_text import select_helpers
 from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
-from hipsynth.tuning.optimize.source_changes.group_size import read_group_size
+from hipsynth.tuning.optimize.program_model import ParsedProgram
+from hipsynth.tuning.optimize.source_changes.group_statements import list_group_changes
 from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
+from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
 from hipsynth.tuning.optimize.transformations.split_loops.first_places import FIRST_OF_LANES
 from hipsynth.tuning.optimize.transformations.split_loops.loop_source import LANE, LANES, SharedLoop, edit_loop
 from hipsynth.tuning.optimize.transformations.split_loops.shared_loops import check_effects, read_joined_loop
@@ -29,33 +28,16 @@ _INDEX = "threadIdx.x"
 
 def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Target) -> Iterator[SourceChange]:
     """The program with the serial sections of a kernel shared, for each kernel that has some."""
-    for kernel in program.kernels:
-        try:
-            edits = list(_edit_kernel(program, kernel))
-        except NotUnderstood:
-            continue
-        if edits:
-            used = " ".join(edit.text for edit in edits)
-            helpers = select_helpers(LANES + FIRST_OF_LANES, used, program.text)
-            edits.append(Edit(kernel.start, kernel.start, helpers))
-            text = apply_edits(program.unit.text, edits).decode(errors="surrogateescape")
-            yield SourceChange(kernel.name, text, "one work-item of a group works, and the others wait for it")
+    why = "one work-item of a group works, and the others wait for it"
+    yield from list_group_changes(program, _edit_section, why, LANES + FIRST_OF_LANES)
 
 
 CHANGER = SourceChanger("SQ_WAIT_INST_ANY", list_changes)
 
 
-def _edit_kernel(program: ParsedProgram, kernel: KernelDefinition) -> Iterator[Edit]:
-    body = Body(program, kernel)
-    lanes = read_group_size(program, kernel)
-    if kernel.template or not lanes:
-        return
-    body.check_plain()
-    for statement in parse_statements(program.tokens, kernel.first, kernel.last):
-        if body.may_return(statement):
-            return
-        if _is_serial(body, statement):
-            yield from _Section(body, statement, lanes).edits()
+def _edit_section(body: Body, statement: Statement, lanes: int) -> Iterator[Edit]:
+    if _is_serial(body, statement):
+        yield from _Section(body, statement, lanes).edits()
 
 
 def _is_serial(body: Body, statement: Statement) -> bool:

@@ -12,17 +12,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit
 from hipsynth.source.layout import find_spaces, lay_out
 from hipsynth.source.tokens import find_closing, split_at, text_between
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.function_text import choose_free_name
 from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS, KernelDefinition, ParsedProgram
-from hipsynth.tuning.optimize.source_changes.group_size import read_group_size
+from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS, ParsedProgram
+from hipsynth.tuning.optimize.source_changes.group_statements import list_group_changes
 from hipsynth.tuning.optimize.source_changes.integer_types import TYPE_WORDS, IntegerTypes
 from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
+from hipsynth.tuning.optimize.statements import Statement
 
 Span = tuple[int, int]
 TYPES = frozenset({"float", "double", "int", "unsigned", "unsigned int"})
@@ -31,14 +31,8 @@ _TYPE_WORDS = TYPE_WORDS | {"float", "double"}
 
 def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Target) -> Iterator[SourceChange]:
     """The program with such additions of a kernel, for each kernel that has some."""
-    for kernel in program.kernels:
-        try:
-            edits = list(_edit_kernel(program, kernel))
-        except NotUnderstood:
-            continue
-        if edits:
-            text = apply_edits(program.unit.text, edits).decode(errors="surrogateescape")
-            yield SourceChange(kernel.name, text, "additions of a wavefront to one address wait for each other")
+    why = "additions of a wavefront to one address wait for each other"
+    yield from list_group_changes(program, _edit_addition, why)
 
 
 CHANGER = SourceChanger("SQ_INSTS_LDS", list_changes)
@@ -57,18 +51,10 @@ class _GroupAddition:
     type: str
 
 
-def _edit_kernel(program: ParsedProgram, kernel: KernelDefinition) -> Iterator[Edit]:
-    if kernel.template or not read_group_size(program, kernel):
-        return
-    body = Body(program, kernel)
-    body.check_plain()
-    name = choose_free_name("wave_sum", program.text)
-    for statement in parse_statements(program.tokens, kernel.first, kernel.last):
-        if body.may_return(statement):
-            return
-        addition = _read_addition(body, statement)
-        if addition is not None:
-            yield _write_addition(body, addition, name)
+def _edit_addition(body: Body, statement: Statement, lanes: int) -> Iterator[Edit]:
+    addition = _read_addition(body, statement)
+    if addition is not None:
+        yield _write_addition(body, addition, choose_free_name("wave_sum", body.program.text))
 
 
 def _read_addition(body: Body, statement: Statement) -> _GroupAddition | None:

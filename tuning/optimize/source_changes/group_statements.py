@@ -1,0 +1,46 @@
+"""Changes of statements to which all work-items of a group come: statements of a kernel itself, before which none
+returns. The size of groups is a number, and whole wavefronts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.tuning.optimize.helper_text import select_helpers
+from hipsynth.tuning.optimize.kernel_body import Body
+from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.source_changes.group_size import read_group_size
+from hipsynth.tuning.optimize.source_changes.source_change import SourceChange
+from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
+
+EditStatement = Callable[[Body, Statement, int], Iterator[Edit]]  # `int`: work-items of a group
+
+
+def list_group_changes(
+    program: ParsedProgram, edit_statement: EditStatement, why: str, helpers: str = ""
+) -> Iterator[SourceChange]:
+    """The program with such statements of a kernel changed, for each kernel that has some. `helpers`: definitions, of
+    which those that the edits use are put before the kernel."""
+    for kernel in program.kernels:
+        try:
+            edits = list(_edit_kernel(program, kernel, edit_statement))
+        except NotUnderstood:
+            continue
+        if edits:
+            used = " ".join(edit.text for edit in edits)
+            if definitions := select_helpers(helpers, used, program.text):
+                edits.append(Edit(kernel.start, kernel.start, definitions))
+            text = apply_edits(program.unit.text, edits).decode(errors="surrogateescape")
+            yield SourceChange(kernel.name, text, why)
+
+
+def _edit_kernel(program: ParsedProgram, kernel: KernelDefinition, edit_statement: EditStatement) -> Iterator[Edit]:
+    lanes = read_group_size(program, kernel)
+    if kernel.template or not lanes:
+        return
+    body = Body(program, kernel)
+    body.check_plain()
+    for statement in parse_statements(program.tokens, kernel.first, kernel.last):
+        if body.may_return(statement):
+            return
+        yield from edit_statement(body, statement, lanes)
