@@ -16,6 +16,7 @@ from hipsynth.tuning.trial.compare import (
     permuted_outputs,
     replace_printed_times,
     same_allocations,
+    same_words,
 )
 from hipsynth.tuning.trial.run import Conditions, Trial, run_trial, target_of
 from hipsynth.tuning.trial.trial_cache import AT_ONCE, TrialCache, map_at_once
@@ -36,5 +37,6 @@ __all__ = [
     "replace_printed_times",
     "run_trial",
     "same_allocations",
+    "same_words",
     "target_of",
 ]

@@ -69,7 +69,7 @@ def compare_trials(
             return TrialComparison(False, False, reason=f"{name} failed: {trial.reason}: {trial.message[:300]}")
     if texts and before.exit_code != after.exit_code:
         return TrialComparison(False, False, reason=f"exit code {after.exit_code} instead of {before.exit_code}")
-    if texts and not _differs_in_numbers(before.stdout, after.stdout):
+    if texts and not same_words(before.stdout, after.stdout):
         return TrialComparison(False, False, reason="it prints something else")
     if before.kernels and not after.kernels:
         return TrialComparison(False, False, reason="it launches no kernel")
@@ -107,10 +107,10 @@ def compare_printed(
     return comparison
 
 
-def _differs_in_numbers(text: str, other: str) -> bool:
-    """Whether two printed texts are the same but for numbers."""
-    ours, theirs = (_NUMBER.split(printed) for printed in (text, other))
-    return ours[::2] == theirs[::2]
+def same_words(text: str, other: str) -> bool:
+    """Whether two printed texts are the same but for numbers, and blanks that align these."""
+    ours, theirs = ([part.strip(" ") for part in _NUMBER.split(printed)[::2]] for printed in (text, other))
+    return ours == theirs
 
 
 def replace_printed_times(text: str, other: str, retimed: str) -> str:

@@ -192,14 +192,33 @@ def test_integers_texts_and_missing_tensors_must_be_the_same() -> None:
     assert compare_scripts(before, before).exact
     assert "differs" in compare_scripts(before, trial_of("int32", b"\2\0\0\0")).reason
     assert "prints" in compare_scripts(before, trial_of("int32", b"\1\0\0\0", stdout="x")).reason
-    maximum, other, failed, count = (
-        trial_of("int32", b"\1\0\0\0", stdout=text)
-        for text in ("error 1.5e-08 PASS 3", "error 0.0 PASS 3", "error 0.0 FAIL 3", "error 0.0 PASS 2")
-    )
-    assert compare_scripts(maximum, other).exact and not compare_scripts(maximum, maximum).reason
-    assert all("prints" in compare_scripts(maximum, one).reason for one in (failed, count))
+    printed = trial_of("int32", b"\1\0\0\0", stdout="error 1.5e-08 PASS 3")
+    assert compare_scripts(printed, printed).exact
+    assert "prints" in compare_scripts(printed, replace(printed, stdout="error 0.0 PASS 3")).reason
     assert "other tensors" in compare_scripts(before, trial_of("int64", b"\1\0\0\0")).reason
     assert "other tensors" in compare_scripts(Trial("ok", exit_code=0), Trial("ok", exit_code=0)).reason
+
+
+@pytest.mark.parametrize(
+    ("text", "passes"),
+    [
+        ("sum 10.00001 error 0.0e-08 of 3 PASS", True),  # each number as its inputs' last bits explain it
+        ("sum  9.99999 error 1.5e-08 of 3 PASS", True),  # blanks align numbers
+        ("sum 10.00000 error 1.5e-08 of 4 PASS", False),
+        ("sum 10.00000 error 1.5e-08 of 3 FAIL", False),
+        ("sum 10.01000 error 1.5e-08 of 3 PASS", False),
+        ("sum 10.00000 error 2.5e-05 of 3 PASS", False),
+        ("sum 10.00000 error 1.5e-08 of 3 PASS 1", False),
+    ],
+)
+def test_printed_numbers_differ_as_far_as_the_tensors_explain_it(text: str, passes: bool) -> None:
+    numbers = np.linspace(1.0, 2.0, 64, dtype=np.float32)
+    before = trial_of("float32", numbers.tobytes(), stdout="sum 10.00000 error 1.5e-08 of 3 PASS")
+    after = trial_of("float32", (numbers * np.float32(1 + 1e-7)).tobytes(), stdout=text)
+    nudged = [replace(before, stdout="sum 10.00001 error 3.0e-08 of 3 PASS")]
+    assert not compare_scripts(before, before, lambda: nudged).reason
+    assert compare_scripts(before, after, lambda: nudged).equal is passes
+    assert not compare_scripts(before, after).equal, "nothing is known of what the last bits change"
 
 
 def _sizes(arguments: tuple[str, ...], defaults: tuple[str, ...], block: int) -> list[tuple[str, ...]]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,15 +10,23 @@ import numpy as np
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.tuning.optimize.documents import VerificationCheck
+from hipsynth.tuning.optimize.verification_sums import NUDGES
 from hipsynth.tuning.optimize.verification_support import POISON, SEEDS
 from hipsynth.tuning.optimize.verify import Verification
 from hipsynth.tuning.optimize.verify_change import REASON, TOLERANCES
-from hipsynth.tuning.trial import Conditions, Trial, TrialComparison, map_at_once
+from hipsynth.tuning.trial import (
+    BIT_FOR_BIT,
+    Conditions,
+    Tolerance,
+    Trial,
+    TrialComparison,
+    compare_printed,
+    map_at_once,
+    same_words,
+)
 from hipsynth.tuning.trial.rounding import compare_numbers
 from hipsynth.tuning.trial.script import KIND, ScriptTrials
 
-# A printed number that follows from tensors, which may differ in their last bits: a maximum error, a sum.
-FRACTION = re.compile(r"[-+ ]?(\d+\.\d*|\.\d+|\d+(?=[eE][-+]?\d))([eE][-+]?\d+)?")
 TIME_S = 60.0  # processor time of one exact run
 # PyTorch's name of a type -> the name that comparisons have for it, and the relative tolerance.
 KINDS = {
@@ -28,6 +35,7 @@ KINDS = {
     f"{KIND} float16": ("half", TOLERANCES["half"]),
     f"{KIND} bfloat16": ("float", 8 * TOLERANCES["half"]),  # it has three bits fewer
 }
+_SHORT = frozenset({f"{KIND} float16", f"{KIND} bfloat16"})  # types of 16 bits
 
 
 @dataclass
@@ -77,12 +85,17 @@ class ScriptVerifier:
         if not before.ok or before.exit_code:
             return VerificationCheck(name, None, "the original itself fails then")
         after = self.run_changed(text, conditions)
-        comparison = compare_scripts(before, after)
+        comparison = compare_scripts(before, after, lambda: self._nudged_trials(conditions))
         detail = comparison.reason or (
             "bit for bit" if comparison.exact else f"within {comparison.error:.2g}: {REASON}"
         )
         size = " ".join(conditions.arguments) or "none"
         return VerificationCheck(name, comparison.equal, f"arguments {size}: {detail}", comparison.error)
+
+    def _nudged_trials(self, conditions: Conditions) -> list[Trial]:
+        """The original with tensors whose last bits were moved before its first launch."""
+        trials = [self.reference_trial(replace(conditions, nudge=seed)) for seed in NUDGES]
+        return [trial for trial in trials if trial.ok]
 
     def full(self, text: str) -> Verification:
         """All checks; after the first of them, two at a time."""
@@ -99,16 +112,27 @@ class ScriptVerifier:
         return Verification((first, *checks))
 
 
-def compare_scripts(before: Trial, after: Trial) -> TrialComparison:
-    """Compares exit codes, what is printed but for fractions, and each tensor within the tolerance of its type."""
+def compare_scripts(before: Trial, after: Trial, nudge: Callable[[], Sequence[Trial]] = lambda: ()) -> TrialComparison:
+    """Compares exit codes, what is printed, and each tensor within the tolerance of its type. Where tensors differ,
+    printed numbers may differ by what the last bits of inputs change in them; `nudge`: the original's trials with
+    such inputs."""
     if not after.ok or after.exit_code != before.exit_code:
         why = f"{after.reason}: " if after.reason not in (Reason.NONE, "") else f"exit code {after.exit_code}: "
         return TrialComparison(False, False, reason=f"the changed script fails: {why}{after.message[:300]}")
-    if FRACTION.sub("", before.stdout) != FRACTION.sub("", after.stdout):
-        return TrialComparison(False, False, reason="it prints something else")
     shapes = [[(output.kind, output.bytes) for output in trial.outputs] for trial in (before, after)]
+    if not same_words(before.stdout, after.stdout):
+        return TrialComparison(False, False, reason="it prints something else")
     if shapes[0] != shapes[1] or not before.outputs:
         return TrialComparison(False, False, reason="its kernels write other tensors")
+    comparison = _compare_tensors(before, after)
+    if not comparison.equal or before.stdout == after.stdout:
+        return comparison
+    if comparison.exact:
+        return TrialComparison(False, False, reason="it prints something else")
+    return compare_printed(before, after, _find_tolerance(before, after), nudge(), comparison)
+
+
+def _compare_tensors(before: Trial, after: Trial) -> TrialComparison:
     worst, exact = 0.0, True
     for number, (ours, theirs) in enumerate(zip(before.outputs, after.outputs, strict=True)):
         if ours.digest == theirs.digest:
@@ -124,6 +148,17 @@ def compare_scripts(before: Trial, after: Trial) -> TrialComparison:
         if difference.reason:
             return TrialComparison(False, False, worst, f"{label} {difference.reason}")
     return TrialComparison(True, exact, worst)
+
+
+def _find_tolerance(before: Trial, after: Trial) -> Tolerance:
+    """For printed numbers: that of the tensors that differ, the widest."""
+    pairs = zip(before.outputs, after.outputs, strict=True)
+    kinds = [ours.kind for ours, theirs in pairs if ours.digest != theirs.digest and ours.kind in KINDS]
+    if not kinds:
+        return BIT_FOR_BIT
+    widest = max(kinds, key=lambda kind: KINDS[kind][1])
+    kind, relative = KINDS[widest]
+    return Tolerance("half" if widest in _SHORT else kind, relative, REASON)
 
 
 def _read_numbers(kind: str, data: bytes) -> bytes:
