@@ -140,9 +140,10 @@ def check_other_sizes(source: TrialSource, text: str) -> VerificationCheck:
 
 
 def _unknown_sizes(source: TrialSource, text: str) -> Iterator[Arguments]:
-    """The first of the drawn sizes at which the original runs."""
+    """The first of the drawn sizes at which the original runs, and leaves no more than is kept, if so elsewhere."""
+    keeps_all = source.keeps_outputs(source.sizes[0])
     for size in draw_sizes(source.sizes[0], seed_of(source.original + text)):
-        if size not in source.sizes and source.try_size(size):
+        if size not in source.sizes and source.try_size(size) and (not keeps_all or source.keeps_outputs(size)):
             yield size
             return
 

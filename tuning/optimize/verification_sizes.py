@@ -51,15 +51,21 @@ def _scaled_down(values: Sequence[int], scale: int) -> list[int]:
     return [max(16, value * 8 // scale) if value > 16 else value for value in values]
 
 
+def _scaled_each(values: Sequence[int], scale: int) -> list[int]:
+    """Sizes above 16 are all scaled down: buffers may have room for the product of those that are not large, too."""
+    return [_scaled_down([value], scale)[0] for value in values]
+
+
 def draw_sizes(arguments: Arguments, seed: int) -> list[Arguments]:
-    """Sizes of half to one and a half times those of `arguments`; then rounded, for programs that need it."""
+    """Sizes of half to one and a half times those of `arguments`; then rounded, for programs that need it, and last of
+    a quarter to three quarters, for programs that leave too much."""
     if not any(size_of(word) > LEAST_DRAWN for word in arguments):
         return []
     draws = random.Random(seed)
     factors = [draws.uniform(0.5, 1.5) for _ in arguments]
     return [
-        tuple(_draw_size(word, factor, step) for word, factor in zip(arguments, factors, strict=True))
-        for step in (1, 16, 64)
+        tuple(_draw_size(word, scale * factor, step) for word, factor in zip(arguments, factors, strict=True))
+        for scale, step in ((1.0, 1), (1.0, 16), (1.0, 64), (0.5, 16))
     ]
 
 
@@ -82,8 +88,8 @@ def candidate_arguments(text: str) -> list[Arguments]:
     sizes_found: list[Arguments] = [tuple(shlex.split(line)) for line in _CHECK.findall(text)]
     words = default_words(text)
     if any(map(size_of, words)):
-        for scale in SCALES:
-            small = _scaled_down([size_of(word) for word in words], scale)
+        values = [size_of(word) for word in words]
+        for small in (*(_scaled_down(values, scale) for scale in SCALES), _scaled_each(values, SCALES[0])):
             sizes_found.append(_with_sizes(words, small))
             sizes_found.append(_with_sizes(words, [value + 3 if value > 16 else value for value in small]))
     sizes_found.append(())

@@ -107,11 +107,18 @@ class Verifier:
     def __post_init__(self) -> None:
         self._trials = TrialCache(self._run_trial, MOST_CANDIDATES)
         usable: list[Arguments] = []
+        too_large: list[Arguments] = []  # for their outputs to be kept, so that every difference is one too many
         for size in self.sizes:
-            share = OTHER_SIZE if usable else FIRST_SIZE
+            share = OTHER_SIZE if usable or too_large else FIRST_SIZE
             if len(usable) < MOST_SIZES and (not usable or not self.clock.hurry) and self.try_size(size, share):
-                usable.append(size)
-        self.sizes = usable
+                (usable if self.keeps_outputs(size) else too_large).append(size)
+        self.sizes = usable or too_large[:MOST_SIZES]
+
+    def keeps_outputs(self, size: Arguments) -> bool:
+        """Whether all that the original leaves at a size is kept, as far as numbers are compared."""
+        conditions = self.run_conditions(size)
+        outputs = self.reference_trial(conditions).outputs if conditions.record_bytes else ()
+        return all(output.recorded == output.bytes for output in outputs if output.kind != "host_writes")
 
     @property
     def why_no_size(self) -> str:

@@ -232,10 +232,45 @@ def test_nothing_compared_is_not_verified() -> None:
     assert not Verification(()).passed
 
 
+# Buffers with room for all products of two numbers, one of which is no large size.
+ROOMY = r"""
+#include <hip/hip_runtime.h>
+#include <cstdlib>
+__global__ void scale(const float* in, float* out, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = in[i] * 0.3f + 0.1f;
+}
+int main(int argc, char** argv) {
+  const size_t n = argc > 1 ? std::atoi(argv[1]) : 4096, k = argc > 2 ? std::atoi(argv[2]) : 256;
+  float *in, *out;
+  if (hipMalloc(&in, n * k * k * 4) || hipMalloc(&out, n * k * 4)) return 1;
+  float first[4] = {0.5f, 1.5f, 2.5f, 3.5f};
+  (void)hipMemcpy(in, first, 16, hipMemcpyHostToDevice);
+  scale<<<(n + 63) / 64, 64>>>(in, out, n);
+  return hipDeviceSynchronize() != hipSuccess;
+}
+"""
+
+
+def test_sizes_whose_outputs_are_not_kept_are_left_out() -> None:
+    target, tolerance = target_of("gfx942"), Tolerance("float", 2e-5, "a test")
+    sizes = candidate_arguments(ROOMY)
+    verifier = Verifier(ROOMY, target, sizes, tolerance)
+    assert sizes[0] == ("256", "256") and verifier.sizes[0] == ("64", "256")
+    rounded = ROOMY.replace("in[i] * 0.3f + 0.1f", "(in[i] + 0.1f / 0.3f) * 0.3f")
+    assert verifier.quick(rounded).passed
+    assert not verifier.quick(ROOMY.replace("0.1f;", "0.11f;")).passed
+    only_large = Verifier(ROOMY, target, sizes[:1], tolerance)
+    assert only_large.sizes == [sizes[0]] and "not kept" in only_large.quick(rounded).detail
+
+
 def test_sizes_come_from_the_header_and_the_defaults() -> None:
     assert candidate_arguments(PROGRAM) == [("256",), ("259",), ("64",), ("67",), ()]
     assert candidate_arguments("// check: 96 40\n")[0] == ("96", "40")
     cube = "int n = argc > 1 ? std::atoi(argv[1]) : 128, k = argc > 2 ? atoi(argv[2]) : 9;"
     assert candidate_arguments(cube) == [("64", "9"), ("67", "9"), ("16", "9"), ()]
+    mixed = "int n = argc > 1 ? std::atoi(argv[1]) : 4096, k = argc > 2 ? atoi(argv[2]) : 128;"
+    assert candidate_arguments(mixed)[:2] == [("256", "128"), ("259", "131")]
+    assert candidate_arguments(mixed)[4:] == [("256", "64"), ("259", "67"), ()]
     shifted = "int n = argc > 1 ? std::atoi(argv[1]) : 1 << 20, k = argc > 2 ? atoi(argv[2]) : 16;"
     assert candidate_arguments(shifted)[:2] == [("65536", "16"), ("65539", "16")]
