@@ -34,6 +34,10 @@ _BOUNDS = re.compile(r"\s*__launch_bounds__\s*\((?:[^()]|\([^()]*\))*\)")
 _BEFORE_PRAGMA = re.compile(r"(?m)^[ \t]+\n(?=#pragma)")
 _NUMBERS = re.compile(r"[\d\s,()*]*|dim3\([\d\s,*]*\)")
 
+# For the last work-items of vectorised ones: the compiler would share statements of the unrolled iterations with the
+# others, whose loads do not all become wide then.
+_NOT_UNROLLED = "#pragma unroll 1  // unrolled, it would share loads with those above, which stay narrow then\n"
+
 
 def emit_program(
     program: ParsedProgram, plans: Plans, blocks: dict[str, Shape], guards: Mapping[str, SizeGuard] | None = None
@@ -289,6 +293,7 @@ class _Writer:
         for axis, count in plan.copies.items():
             x = AXES[axis]
             loop = (
+                f"{_NOT_UNROLLED if plan.adjacent and plan.jam else ''}"
                 f"    for (unsigned at_{x} = 0; at_{x} < {count}; ++at_{x}) {{\n"
                 f"      const unsigned item_{x} = first_{x} + at_{x} * step_{x};\n"
                 f"      if (item_{x} < {self._axis_width(axis)}) {loop.strip()}\n    }}\n"

@@ -99,6 +99,13 @@ def test_the_same_memory_is_left(body: str, plan: TransformationPlan) -> None:
     assert atomics[1] < atomics[0], "groups add to memory once"
 
 
+def test_neighbouring_bytes_are_loaded_at_once() -> None:
+    text = emit(write(next(iter(KNOWN))), replace(NEIGHBOURS, coarsen=16), 256)
+    after = run_trial(text, target_of("gfx90a"), Conditions(exact=True))
+    loads = after.kernels[0].counters["SQ_INSTS_VMEM_RD"]
+    assert loads <= 29 + 16, "29 wavefronts load 1,024 bytes each, the last one loads its work-items' one by one"
+
+
 def test_sums_of_floats() -> None:
     text = write("if (i < n) atomicAdd(&bins[bytes[i]], 1.0f);", "float")
     before, after = (
