@@ -13,6 +13,7 @@ from hipsynth.tuning.optimize.function_text import choose_free_name, wrap_parame
 from hipsynth.tuning.optimize.helper_text import select_helpers
 from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.shape_dispatch import SizeGuard, guard_edits
+from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import AXES, Plans, Shape, TransformationPlan
 from hipsynth.tuning.optimize.transformations import list_planned
 from hipsynth.tuning.optimize.transformations.halo_tile.window_source import edit_windows
@@ -235,16 +236,39 @@ class _Writer:
 
     def _write_lanes(self) -> str:
         """The body of the kernel: which work-items a lane executes."""
-        plan, block, names = self.plan, self.block, self._hardware_axes()
-        assert plan.shape is not None
+        plan, block = self.plan, self.block
         planned = list(list_planned(plan))
         lines = [f"  {line}" for each in planned for line in each.fill_in(each.first, self.program, self.kernel, plan)]
         shape = ", ".join(map(str, block))
         lines.append(f"  const dim3 lane_block({shape}), lane_groups(lane_groups_x, lane_groups_y, lane_groups_z);")
+        lines += self._write_places()
+        guards = [
+            f"lane_{AXES[a]} < {self._axis_width(a)}"
+            for a in range(3)
+            if a not in plan.copies and block[a] % self._items_per_group(a)
+        ]
+        run = self._write_items()
+        items = f"  if ({' && '.join(guards)}) {{\n{run}  }}" if guards else run.rstrip("\n")
+        again = [f"  {line}" for each in planned for line in each.fill_in(each.again, self.program, self.kernel, plan)]
+        lines += [items, *again, items] if again else [items]
+        lines += ["}"] if plan.turns > 1 else []
+        lines += [f"  {line}" for each in planned for line in each.fill_in(each.last, self.program, self.kernel, plan)]
+        return lay_out("\n".join(lines), 1, self._spaces) + "\n"
+
+    def _write_places(self) -> list[str]:
+        """Which place a lane has along each axis of the grid, in a loop if its group takes turns."""
+        plan, names, lines = self.plan, self._hardware_axes(), []
+        assert plan.shape is not None
+        if plan.turns > 1:
+            if plan.axis not in plan.copies or plan.split or plan.places:
+                raise NotUnderstood("turns of lanes that do not execute several work-items each")
+            lines.append(f"for (unsigned turn = 0; turn < {plan.turns}; ++turn) {{")
         for axis in range(3):
             width = plan.shape[axis]
             real = AXES[names[axis]]
             group, lane = f"blockIdx.{real}", f"threadIdx.{real}"
+            if plan.turns > 1 and axis == plan.axis:
+                group = f"({group} * {plan.turns} + turn)"
             if plan.split and axis == 0:
                 lines.append(f"  const unsigned lane_x = ({group} * {width} + {lane}) / {plan.split};")
                 lines.append(f"  const unsigned {LANE} = {lane} % {plan.split};")
@@ -258,17 +282,7 @@ class _Writer:
             else:
                 spread = f"{group} * {width * plan.coarsen}" + (f" + {lane}" if width > 1 else "")
                 lines.append(f"  const unsigned first_{x} = {spread}, step_{x} = {width};")
-        guards = [
-            f"lane_{AXES[a]} < {self._axis_width(a)}"
-            for a in range(3)
-            if a not in plan.copies and block[a] % self._items_per_group(a)
-        ]
-        run = self._write_items()
-        items = f"  if ({' && '.join(guards)}) {{\n{run}  }}" if guards else run.rstrip("\n")
-        again = [f"  {line}" for each in planned for line in each.fill_in(each.again, self.program, self.kernel, plan)]
-        lines += [items, *again, items] if again else [items]
-        lines += [f"  {line}" for each in planned for line in each.fill_in(each.last, self.program, self.kernel, plan)]
-        return lay_out("\n".join(lines), 1, self._spaces) + "\n"
+        return lines
 
     def _items_per_group(self, axis: int) -> int:
         """Work-items of a group along an axis, of which each lane executes one at a time."""
@@ -325,6 +339,7 @@ class _Writer:
         groups, threads = [""] * 3, [0] * 3
         for axis in range(3):
             per_group = self._items_per_group(axis) * plan.copies.get(axis, 1)
+            per_group *= plan.turns if axis == plan.axis else 1
             items = f"lane_groups.{AXES[axis]}" + (f" * {block[axis]}" if block[axis] > 1 else "")
             if per_group == block[axis]:
                 items = f"lane_groups.{AXES[axis]}"

@@ -31,7 +31,7 @@ class TransformationPlan:
     time; a plan with it has nothing else. `places`: a group counts the places that its work-items take by an atomic
     addition, and adds to memory once. `bins`: elements of the one array that atomic additions change, all of which a
     group has in the LDS. `extremes`: a group finds the largest or least value that its work-items have for an address,
-    and changes memory once.
+    and changes memory once. `turns`: how often a group executes so many work-items, if it does so several times.
     """
 
     shape: Shape | None = None  # None: the launch is unchanged
@@ -56,6 +56,7 @@ class TransformationPlan:
     places: bool = False
     bins: int = 0
     extremes: bool = False
+    turns: int = 1
 
     @property
     def is_complete(self) -> bool:

@@ -85,7 +85,10 @@ PLAN = TransformationPlan(shape=(1024, 1, 1), coarsen=4)
 NEIGHBOURS = replace(PLAN, shape=(256, 1, 1), jam=True, adjacent=True, restrict=True)
 
 
-@pytest.mark.parametrize("plan", [PLAN, NEIGHBOURS], ids=["one by one", "together"])
+TURNS = replace(NEIGHBOURS, turns=3)  # of 3,072 work-items, which do not divide the number of them
+
+
+@pytest.mark.parametrize("plan", [PLAN, NEIGHBOURS, TURNS], ids=["one by one", "together", "in turns"])
 @pytest.mark.parametrize("body", KNOWN)
 def test_the_same_memory_is_left(body: str, plan: TransformationPlan) -> None:
     text = write(body)
@@ -104,6 +107,21 @@ def test_neighbouring_bytes_are_loaded_at_once() -> None:
     after = run_trial(text, target_of("gfx90a"), Conditions(exact=True))
     loads = after.kernels[0].counters["SQ_INSTS_VMEM_RD"]
     assert loads <= 29 + 16, "29 wavefronts load 1,024 bytes each, the last one loads its work-items' one by one"
+
+
+def test_groups_take_turns() -> None:
+    text = write(next(iter(KNOWN)))
+    single, several = (emit(text, plan, 256) for plan in (NEIGHBOURS, TURNS))
+    assert "for (unsigned turn = 0; turn < 3; ++turn) {" in several and "turn <" not in single
+    runs = [run_trial(one, target_of("gfx942"), Conditions(exact=True)) for one in (single, several)]
+    assert [run.kernels[0].grid[0] for run in runs] == [30, 10]
+    assert runs[1].kernels[0].counters["TCC_ATOMIC"] < runs[0].kernels[0].counters["TCC_ATOMIC"] / 2
+
+
+@pytest.mark.parametrize("plan", [replace(TURNS, coarsen=1), replace(TURNS, jam=False, split=64)])
+def test_turns_of_other_lanes_are_refused(plan: TransformationPlan) -> None:
+    with pytest.raises(NotUnderstood):
+        emit(write(next(iter(KNOWN))), plan, 256)
 
 
 def test_sums_of_floats() -> None:

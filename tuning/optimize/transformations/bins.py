@@ -22,7 +22,8 @@ from hipsynth.tuning.optimize.value_range import RangeReader
 
 MOST_BINS = 4096  # 16 KB, so that four groups fit on a CU
 SHAPES = ((1024, 64), (1024, 16), (256, 16))  # lanes of a group, work-items of a lane
-JAMMED = ((1024, 16), (1024, 8))  # the same, if a lane executes neighbouring ones together
+# The same, if a lane executes neighbouring ones together; how often a group does so before it adds to memory.
+JAMMED = ((1024, 16, 4), (1024, 16, 1), (1024, 8, 1))
 _CALL = re.compile(r"\b(?:unsafeAtomicAdd|atomicAdd)\(")
 _ADD = "lane_bins.add("
 
@@ -60,9 +61,10 @@ def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
     except NotUnderstood:
         return
     base = replace(view.base, axis=0, bins=bins, jam=False, adjacent=False, rows=1)
-    for lanes, factor in JAMMED if can_jam(view, 0) else ():
-        if lanes * factor <= view.extent(0):
-            yield replace(base, shape=(lanes, 1, 1), coarsen=factor, jam=True, adjacent=True, restrict=True)
+    for lanes, factor, turns in JAMMED if can_jam(view, 0) else ():
+        if lanes * factor * turns <= view.extent(0):
+            jammed = replace(base, shape=(lanes, 1, 1), coarsen=factor, turns=turns)
+            yield replace(jammed, jam=True, adjacent=True, restrict=True)
     for lanes, factor in SHAPES:
         if lanes * factor <= view.extent(0):
             yield replace(base, shape=(lanes, 1, 1), coarsen=factor)
