@@ -69,6 +69,74 @@ def test_other_roots_are_left_alone(body: str) -> None:
     assert not change(body, PROGRAM.replace("/ sqrtf(x)", "* sqrtf(x)"))
 
 
+# What is known of the operand of rsqrtf, or of a root that is divided by.
+NORMAL = {
+    "1.0f / sqrtf(in[i] * in[i] + 0.01f)": "__frsqrt_rn(in[i] * in[i] + 0.01f)",
+    "in[i] / sqrtf(kLeast + fabsf(in[i]))": "in[i] * __frsqrt_rn(kLeast + fabsf(in[i]))",
+    "rsqrtf(fmaf(in[i], in[i], EPSILON))": "__frsqrt_rn(fmaf(in[i], in[i], EPSILON))",
+    "rsqrtf(fmaxf(in[i], 1e-12f))": "__frsqrt_rn(fmaxf(in[i], 1e-12f))",
+    "rsqrtf((in[i] - 1) * 2.0f * (in[i] - 1) / 3 + (1.f + expf(in[i])))": (
+        "__frsqrt_rn((in[i] - 1) * 2.0f * (in[i] - 1) / 3 + (1.f + expf(in[i])))"
+    ),
+    "0; const float d = in[i], r2 = d * d + 1e-9f; out[i] = rsqrtf(r2)": (
+        "0; const float d = in[i], r2 = d * d + 1e-9f; out[i] = __frsqrt_rn(r2)"
+    ),
+}
+CONSTANTS = (
+    "#define EPSILON 1e-6f  // not less\n#ifndef OTHER\n#define OTHER 1e-6f\n#endif\nconstexpr float kLeast = 0.5f;\n"
+)
+
+
+def change_named(body: str, others: str = "") -> str:
+    return change(body, PROGRAM.replace("#include <vector>\n", f"#include <vector>\n{CONSTANTS}{others}"))
+
+
+@pytest.mark.parametrize("body", NORMAL)
+def test_roots_of_normal_numbers_are_one_instruction(body: str) -> None:
+    note = "  // Never subnormal: __frsqrt_rn is one instruction.\n"
+    assert f"{note}  out[i] = {NORMAL[body]};" in change_named(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "rsqrtf(in[i] + 0.01f)",  # the element may be -0.01f and a little more
+        "rsqrtf(in[i] * in[i + 1] + 0.01f)",
+        "rsqrtf(in[i] * in[i])",
+        "rsqrtf(in[i] * in[i] - 0.01f)",
+        "rsqrtf(in[i] * in[i] + 1e-40f)",
+        "rsqrtf(in[i] * in[i] + OTHER)",  # a flag may define it
+        "rsqrtf(in[i] * in[i] + n)",
+        "rsqrtf(fmaxf(in[i] * in[i] + 1, in[i]))",  # the latter where the former is NaN
+        "rsqrtf(fabsf(in[i]) * length(in[i]) + 1)",
+        "rsqrtf(in[i] * in[i] + static_cast<int>(0.5f))",
+        "0; const int r2 = in[i] * in[i] + 0.5f; out[i] = rsqrtf(r2)",
+        "0; float r2 = in[i] * in[i] + 0.5f; r2 *= 1e-38f; out[i] = rsqrtf(r2)",
+    ],
+)
+def test_other_reciprocal_roots_scale_subnormal_numbers(body: str) -> None:
+    assert "__frsqrt_rn" not in change_named(body)
+
+
+def test_operators_of_the_program_prove_nothing() -> None:
+    vector = "struct Odd { float x; };\n__device__ float operator*(Odd a, Odd b) { return -a.x * b.x; }\n"
+    assert "__frsqrt_rn" not in change_named("rsqrtf(in[i] * in[i] + 1)", vector)
+
+
+def test_roots_of_normal_numbers_have_the_same_bits() -> None:
+    needs.simulator()
+    needs.compiler()
+    body = "rsqrtf(in[i] * in[i] + 1e-37f)"
+    conditions = Conditions(exact=True, record_bytes=1 << 20)
+    before, after = (run_trial(one, TARGET, conditions) for one in (PROGRAM.replace("BODY", body), change(body)))
+    assert before.recorded is not None and after.recorded is not None, after.message
+    assert before.recorded[1] == after.recorded[1]
+    vector, scalar = (
+        [run.kernels[0].counters[name] for run in (before, after)] for name in ("SQ_INSTS_VALU", "SQ_INSTS_SALU")
+    )
+    assert vector[1] < vector[0] and scalar[1] <= scalar[0]
+
+
 def test_results_are_as_near_to_the_exact_ones() -> None:
     needs.simulator()
     needs.compiler()

@@ -2,6 +2,9 @@
 
 Root and quotient are rounded correctly each, which takes two dozen instructions; a reciprocal root takes a handful, and
 is as near to the exact number, within 1 ulp. Zeros, infinities and negative numbers give the same.
+
+`rsqrtf` scales subnormal numbers before and after the instruction. Where the source shows that the operand is not
+subnormal, such as a sum of squares and 0.01f, `__frsqrt_rn` gives the same result by the instruction alone.
 """
 
 from __future__ import annotations
@@ -9,14 +12,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit, apply_edits, join_insertions
+from hipsynth.source.tokens import find_closing
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
+from hipsynth.tuning.optimize.float_bounds import LEAST_NORMAL, FloatBounds
+from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
 
 NOTABLE = 0.1  # share of the program's time from which a kernel is worth it
 _ROOTS = frozenset({"sqrtf", "__fsqrt_rn"})  # of floats
 _ONE = frozenset({"1", "1.0f", "1.f", "1.0F", "1.F"})
+_RECIPROCAL = "rsqrtf"
+_OF_NORMAL = "__frsqrt_rn"  # v_rsq_f32
+_NOTE = f"// Never subnormal: {_OF_NORMAL} is one instruction.\n"
 _BEFORE_OPERAND = frozenset({"*", "/", "%", ".", "->", ")", "]"})
 
 
@@ -32,7 +41,7 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
     of_device = [function for function in program.functions if _has_edit(function, edits)]
     names = [kernel.name for kernel in slow if _has_edit(kernel, edits) or of_device]
     if names:
-        text = apply_edits(program.unit.text, edits).decode(errors="surrogateescape")
+        text = apply_edits(program.unit.text, join_insertions(edits)).decode(errors="surrogateescape")
         yield SourceChange(names[0], text, "a root and a division take two dozen instructions, a reciprocal root few")
 
 
@@ -48,11 +57,32 @@ def _list_edits(program: ParsedProgram) -> Iterator[Edit]:
     for function in (*program.kernels, *program.functions):
         if b"__host__" in program.unit.text[function.start : tokens[function.first].start]:
             continue  # the host has no such function
+        bounds = FloatBounds(Body(program, function))
+        noted = -1  # the start of the line that has a note
         for at in range(function.first + 1, function.last - 2):
-            if tokens[at].text != "/" or tokens[at + 1].text not in _ROOTS or tokens[at + 2].text != "(":
+            edit = _edit_root(program, bounds, at)
+            if edit is None:
                 continue
-            is_one = tokens[at - 1].text in _ONE and tokens[at - 2].text not in _BEFORE_OPERAND
-            if is_one:
-                yield Edit(tokens[at - 1].start, tokens[at + 1].end, "rsqrtf")
-            else:
-                yield Edit(tokens[at].start, tokens[at + 1].end, "* rsqrtf")
+            line = program.unit.text.rfind(b"\n", 0, edit.start) + 1
+            if edit.text.endswith(_OF_NORMAL) and line != noted and line > function.start:
+                noted = line
+                indent = program.unit.text[line : edit.start].decode(errors="surrogateescape")
+                yield Edit(line, line, indent[: len(indent) - len(indent.lstrip())] + _NOTE)
+            yield edit
+
+
+def _edit_root(program: ParsedProgram, bounds: FloatBounds, at: int) -> Edit | None:
+    """The edit of a division by a root, or of a reciprocal root, whose sign or name is at a token."""
+    tokens = program.tokens
+    opening = at + 1 if tokens[at].text == _RECIPROCAL else at + 2
+    is_quotient = tokens[at].text == "/" and tokens[at + 1].text in _ROOTS
+    if not (is_quotient or tokens[at].text == _RECIPROCAL) or tokens[opening].text != "(":
+        return None
+    close = find_closing(tokens, opening)
+    is_normal = close > 0 and bounds.find_least(opening + 1, close) >= LEAST_NORMAL
+    root = _OF_NORMAL if is_normal else _RECIPROCAL
+    if not is_quotient:
+        return Edit(tokens[at].start, tokens[at].end, root) if is_normal else None
+    if tokens[at - 1].text in _ONE and tokens[at - 2].text not in _BEFORE_OPERAND:
+        return Edit(tokens[at - 1].start, tokens[at + 1].end, root)
+    return Edit(tokens[at].start, tokens[at + 1].end, f"* {root}")
