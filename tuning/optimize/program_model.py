@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from hipsynth.source.declarations import FunctionDeclaration, FunctionParameter, LaunchExpression
 from hipsynth.source.entities import Entity
+from hipsynth.source.outline import blank_opaque, outline_macros
 from hipsynth.source.parse import ParsedUnit, Token
 from hipsynth.source.program import ProgramModel, read_parsed_program
 
@@ -19,8 +20,9 @@ ATOMIC_ADDS = frozenset({"atomicAdd", "unsafeAtomicAdd"})
 _TOGETHER = re.compile(
     r"__shared__|__sync\w*|__shfl\w*|__ballot\w*|__any\w*|__all\w*|__activemask|__match\w*|__reduce\w*|__lane_id|"
     r"__builtin_amdgcn_\w+|cooperative_groups|this_thread_block|this_grid|warpSize|asm|__asm__|HIP_DYNAMIC_SHARED|"
-    r"hipThreadIdx_\w|hipBlockIdx_\w|hipBlockDim_\w|hipGridDim_\w|__threadfence\w*|wall_clock64|clock64|clock"
+    r"__threadfence\w*|wall_clock64|clock64|clock"
 )
+_OLD_COORDINATE = re.compile(r"\bhip(Thread|Block|Grid)(Idx|Dim)_([xyz])\b")
 _BARRIERS = re.compile(r"__sync\w*|__threadfence\w*|__builtin_amdgcn_\w+")  # what others stored may be seen after them
 _STATEMENT_ENDS = frozenset({";", "{", "}", ")", "else"})
 _LAUNCH_CALL = "hipLaunchKernelGGL"
@@ -103,7 +105,9 @@ class ParsedProgram:
 
 
 def read_program(text: str, arch: str) -> ParsedProgram:
-    """Parses a program in the sandbox. Raises BadInput without a kernel or for code that cannot be parsed."""
+    """Parses a program in the sandbox; its text has `threadIdx.x` where `hipThreadIdx_x` was. Raises BadInput without
+    a kernel or for code that cannot be parsed."""
+    text = spell_coordinates(text)
     parsed = read_parsed_program(text, arch)
     bodies: dict[str, list[tuple[int, int]]] = {}
     for function in parsed.functions:
@@ -114,6 +118,18 @@ def read_program(text: str, arch: str) -> ParsedProgram:
     kernels = tuple(_kernel(bare, parsed, bodies, function) for function in parsed.kernels)
     functions = tuple(_device_function(function) for function in parsed.functions if _is_of_device(bare, function))
     return replace(bare, kernels=kernels, functions=functions)
+
+
+def spell_coordinates(text: str) -> str:
+    """The program with the built-in variables in place of the names that HIP had for them first, such as
+    `hipThreadIdx_x`; as it is if it defines such a name."""
+    matches = list(_OLD_COORDINATE.finditer(blank_opaque(text)))
+    if matches and any(_OLD_COORDINATE.fullmatch(macro.name) for macro in outline_macros(text)):
+        return text
+    for match in reversed(matches):
+        name = f"{match[1].lower()}{match[2]}.{match[3]}"
+        text = text[: match.start()] + name + text[match.end() :]
+    return text
 
 
 def _is_of_device(program: ParsedProgram, function: FunctionDeclaration) -> bool:
