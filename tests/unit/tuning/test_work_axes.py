@@ -48,6 +48,15 @@ CASES: dict[str, tuple[str, tuple[str, Shape, Shape]]] = {
     "a flat number under a condition": (
         f"{NUMBER}if (i < (n * m)) {{\n  int col = i % n;\n  {PRODUCT.replace('row', '(i / n)')}c[i] = 2 * sum; }}"
         .replace("int col", "const int row = i / n, col").replace("(i / n)", "row"), FLAT),
+    "a bound of the row": (
+        f"{NUMBER}{DIGITS}if (row < m) {{ {PRODUCT}c[i] = sum; }}", FLAT),
+    "bounds of the row and the column": (
+        f"{NUMBER}{DIGITS}if (row >= m || col >= n) return;\n  {PRODUCT}c[i] = sum;", FLAT),
+    "names for coordinates": (
+        "int tx = threadIdx.x, ty = threadIdx.y;\n  const unsigned bx = blockIdx.x, by = blockIdx.y;\n  "
+        f"int row = by * 16 + ty, col = bx * blockDim.x + tx;\n  if (row >= m || col >= n) return;\n  {PRODUCT}"
+        "c[row * n + col] = sum;",
+        ("k<<<dim3((n + 15) / 16, (m + 15) / 16), dim3(16, 16)>>>", (4, 5, 1), (16, 16, 1))),
     "batches up to a number that the host multiplies": (
         f"{NUMBER}if (i >= count) return;\n  int col = i % n, row = (i / n) % m, batch = i / (m * n);\n  "
         f"float sum = 0;\n  {LOOP}a[(batch * m + row) * depth + t] * b[(batch * depth + t) * n + col];\n  c[i] = sum;",
@@ -142,6 +151,11 @@ LEFT_ALONE = {
     "no bound": CASES["a flat number"][0].replace("if (i >= m * n) return;", ""),
     "a bound that is no product of the extents": CASES["a flat number"][0].replace("m * n)", "m * m)"),
     "a bound that the host does not multiply": CASES["a flat number"][0].replace("m * n)", "depth)"),
+    "a bound of the column alone": CASES["a bound of the row"][0].replace("row < m", "col < n"),
+    "a bound of a part of the columns": CASES["a bound of the row"][0].replace("row < m", "row < m && col < n - 1"),
+    "a coordinate of another use": CASES["names for coordinates"][0].replace(
+        "c[row * n + col]", "c[row * n + col + 0 * tx]"
+    ),
     "the number used before": CASES["a flat number"][0].replace("int row", "float old = c[i]; int row"),
     "a number that changes": CASES["a flat number"][0].replace("int row", "i += 1; int row"),
     "another digit": CASES["a flat number"][0].replace("i % n", "i % m"),

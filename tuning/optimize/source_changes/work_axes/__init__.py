@@ -17,6 +17,7 @@ from hipsynth.tuning.optimize.source_changes.work_axes import (
     flat_number,
     grid_number,
     group_axes,
+    index_names,
     loop_nest,
     strided_loop,
     sum_start,
@@ -57,7 +58,13 @@ def _list_numbered(
     """The program with the kernel's coordinates in each form, with one loop where it has a nest of them, and sums that
     begin with 0."""
     forms = [NumberedKernel(program.text, run.grid, run.block)]
-    for list_forms in (flat_number.list_numbered, _list_flat, group_axes.list_numbered, strided_loop.list_numbered):
+    for list_forms in (
+        index_names.list_numbered,
+        flat_number.list_numbered,
+        _list_flat,
+        group_axes.list_numbered,
+        strided_loop.list_numbered,
+    ):
         with contextlib.suppress(NotUnderstood, HipsynthError):
             forms += list_forms(program, kernel, run.grid, run.block)
     for form in forms:

@@ -17,7 +17,7 @@ from hipsynth.source.tokens import find_closing, split_at, text_between
 from hipsynth.tuning.optimize.function_text import choose_free_name
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
-from hipsynth.tuning.optimize.source_changes.work_axes.number_parts import Digit, ExtentFactor, PartReader
+from hipsynth.tuning.optimize.source_changes.work_axes.number_parts import Digit, ExtentFactor, NumberPart, PartReader
 from hipsynth.tuning.optimize.source_changes.work_axes.numbered_kernel import SIDE, NumberedKernel
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformation_plan import AXES, Shape
@@ -40,7 +40,8 @@ def list_numbered(
 
 @dataclass(frozen=True)
 class _Bound:
-    """The condition `number < total` or `number >= total`, and the factors of the total."""
+    """The condition `number < total` or `number >= total`, and the factors of the total; `row < rows`, of the number's
+    highest digit, says the same."""
 
     span: Span
     negated: bool
@@ -114,14 +115,29 @@ class _Writer:
     def _find_bound(self, statements: Sequence[Statement]) -> _Bound:
         """The condition on the number, which all work-items meet that do anything."""
         for statement in (inner for each in statements for inner in each.inner()):
-            start, end = statement.head
-            words = [token.text for token in self.tokens[start : start + 2]]
-            if statement.kind != "if" or self.body.local(self.tokens[start]) != self.number or len(words) < 2:
+            if statement.kind != "if" or len(statement.parts) != 1:
                 continue
             negated = self.body.only_returns(statement.parts[0])
-            if words[1] == (">=" if negated else "<") and len(statement.parts) == 1:
-                return _Bound((start, end), negated, tuple(self.reader.list_factors((start + 2, end))))
+            total = self._read_total(statement.head, negated)
+            if total:
+                return _Bound(statement.head, negated, total)
         raise NotUnderstood("no bound of the number")
+
+    def _read_total(self, head: Span, negated: bool) -> tuple[ExtentFactor, ...]:
+        """The factors of what a condition says that the number is below: itself, or its highest digit while all others
+        are below their extents anyway; () if it says something else."""
+        total: tuple[ExtentFactor, ...] = ()
+        for start, end in split_at(self.tokens, *head, "||" if negated else "&&"):
+            place = self.body.local(self.tokens[start])
+            part = NumberPart() if place == self.number else self.reader.parts.get(place)
+            if part is None or end - start < 3 or self.tokens[start + 1].text != (">=" if negated else "<"):
+                return ()
+            limit = tuple(self.reader.list_factors((start + 2, end)))
+            if part.extent is None and not total:
+                total = *part.divisors, *limit
+            elif part.extent is None or sorted(part.extent) != sorted(limit):
+                return ()
+        return total
 
     def _resolve_total(self, total: tuple[ExtentFactor, ...], places: list[int]) -> tuple[ExtentFactor, ...]:
         """The factors of the bound; of a parameter those that the host multiplies for it."""

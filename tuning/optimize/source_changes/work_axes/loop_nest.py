@@ -7,24 +7,13 @@ changes, runs over `term` and works out c, r and s by division. Additions stay i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from hipsynth.source.edits import Edit, apply_edits
-from hipsynth.source.tokens import split_at, text_between
+from hipsynth.tuning.optimize.counting_loops import CountingLoop, read_counting_nest
 from hipsynth.tuning.optimize.function_text import choose_free_name
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
-
-
-@dataclass(frozen=True)
-class _CountedLoop:
-    """`for (type name = 0; name < bound; ++name)`; `place`: the offset of the variable's declaration."""
-
-    place: int
-    type: str
-    name: str
-    bound: str
 
 
 def merge_loops(program: ParsedProgram, kernel: KernelDefinition) -> str | None:
@@ -37,43 +26,14 @@ def merge_loops(program: ParsedProgram, kernel: KernelDefinition) -> str | None:
 
 def _edit_nests(body: Body, statements: tuple[Statement, ...]) -> Iterator[Edit]:
     for statement in statements:
-        loops, inner = _read_nest(body, statement)
+        loops, inner = read_counting_nest(body, statement)
         if len(loops) > 1:
             yield from _write_merged(body, statement, loops, inner)
         else:
             yield from _edit_nests(body, statement.parts)
 
 
-def _read_nest(body: Body, statement: Statement) -> tuple[list[_CountedLoop], Statement]:
-    """The loops that have nothing but one loop in them, and the statement of the innermost."""
-    loops: list[_CountedLoop] = []
-    while statement.kind == "for" and (loop := _read_loop(body, statement)) is not None:
-        loops.append(loop)
-        (inner,) = statement.parts
-        is_nested = inner.kind == "block" and len(inner.parts) == 1 and inner.parts[0].kind == "for"
-        statement = inner.parts[0] if is_nested else inner
-    return loops, statement
-
-
-def _read_loop(body: Body, statement: Statement) -> _CountedLoop | None:
-    tokens = body.tokens
-    parts = split_at(tokens, *statement.head, ";")
-    declared = [i for i in range(*statement.head) if tokens[i].start in body.locals]
-    if len(parts) != 3 or len(declared) != 1:
-        return None
-    (a, b), (c, d), (e, f) = parts
-    (at,) = declared
-    name = tokens[at].text
-    begins = [token.text for token in tokens[at:b]] == [name, "=", "0"] and at > a
-    steps = [token.text for token in tokens[e:f]] in ([name, "++"], ["++", name])
-    if not begins or not steps or [token.text for token in tokens[c : c + 2]] != [name, "<"]:
-        return None
-    bound = text_between(body.program.unit, tokens, c + 2, d)
-    kind = text_between(body.program.unit, tokens, a, at)
-    return _CountedLoop(tokens[at].start, kind, name, bound if d == c + 3 else f"({bound})")
-
-
-def _write_merged(body: Body, statement: Statement, loops: list[_CountedLoop], inner: Statement) -> Iterator[Edit]:
+def _write_merged(body: Body, statement: Statement, loops: list[CountingLoop], inner: Statement) -> Iterator[Edit]:
     tokens = body.tokens
     changed = body.changed((inner.start, inner.end)) | {loop.place for loop in loops}
     heads = range(statement.start, inner.start)

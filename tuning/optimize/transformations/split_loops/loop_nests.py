@@ -5,62 +5,56 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
 
 from hipsynth.source.edits import Edit
-from hipsynth.source.tokens import find_closing, split_at, text_between
+from hipsynth.source.tokens import find_closing, split_at
+from hipsynth.tuning.optimize.counting_loops import CountingLoop, read_counting_nest
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.statements import Statement
 
 _BETWEEN = re.compile(r"[\s{]*")
 
 
-@dataclass(frozen=True)
-class NestLevel:
-    """`for (type name = 0; name < bound; ++name)`: the loop, its variable's declaration and name, and the bound."""
-
-    statement: Statement
-    variable: int
-    declaration: str
-    name: str
-    bound: str
-
-
-def read_loop_nest(body: Body, statement: Statement, changing: Set[int]) -> tuple[NestLevel, ...]:
+def read_loop_nest(body: Body, statement: Statement, changing: Set[int]) -> tuple[CountingLoop, ...]:
     """The loops of a nest, the outermost first; none for a single loop, or where neighbouring iterations of an outer
     one touch neighbouring elements. `changing`: the variables that change in it. They have fewer than 2^32 iterations
     together, which one work-item would need minutes for."""
-    levels: list[NestLevel] = []
-    part: Statement | None = statement
-    while part is not None and (level := _read_level(body, part, changing)) is not None:
-        levels.append(level)
-        inside = part.parts[0].parts if part.parts[0].kind == "block" else part.parts
-        follows = len(inside) == 1 and inside[0].kind == "for" and _is_bare(body, part, inside[0])
-        part = inside[0] if follows else None
-    if levels and _is_left(body, levels[-1].statement):
-        levels.pop()
-    if len(levels) < 2:
+    loops = list(_list_independent(body, read_counting_nest(body, statement)[0], changing))
+    if loops and _is_left(body, loops[-1].statement):
+        loops.pop()
+    if len(loops) < 2:
         return ()
-    fast = [level for level in levels if _moves_by_one(body, levels[-1].statement, level.variable)]
-    return () if fast and fast[-1] is not levels[-1] else tuple(levels)
+    fast = [loop for loop in loops if _moves_by_one(body, loops[-1].statement, loop.place)]
+    return () if fast and fast[-1] is not loops[-1] else tuple(loops)
 
 
-def write_counts(nest: Sequence[NestLevel]) -> str:
+def _list_independent(body: Body, loops: Sequence[CountingLoop], changing: Set[int]) -> Iterator[CountingLoop]:
+    """The first loops of a nest whose bounds stay, with nothing between their heads."""
+    for number, loop in enumerate(loops):
+        words = body.tokens[slice(*loop.bound_span)]
+        is_plain = all(word.identifier or word.text.isdigit() or word.text in ("+", "-", "*", ".") for word in words)
+        is_bare = number == 0 or _follows_head(body, loops[number - 1].statement, loop.statement)
+        if not is_plain or not is_bare or any(body.local(word) in changing for word in words):
+            return
+        yield loop
+
+
+def write_counts(nest: Sequence[CountingLoop]) -> str:
     """Declarations of the numbers of iterations, before the loop."""
-    counts = (f"{level.name}_count = {level.bound} > 0 ? {level.bound} : 0" for level in nest)
+    counts = (f"{loop.name}_count = {loop.bound} > 0 ? {loop.bound} : 0" for loop in nest)
     return f"const unsigned {', '.join(counts)};\n  "
 
 
-def list_nest_names(nest: Sequence[NestLevel]) -> set[str]:
+def list_nest_names(nest: Sequence[CountingLoop]) -> set[str]:
     """The names that the new code declares."""
-    return {f"{level.name}_count" for level in nest} | {_name_index(nest)}
+    return {f"{loop.name}_count" for loop in nest} | {_name_index(nest)}
 
 
-def edit_nest(body: Body, nest: Sequence[NestLevel], first: str, lanes: int, after: str) -> Iterator[Edit]:
+def edit_nest(body: Body, nest: Sequence[CountingLoop], first: str, lanes: int, after: str) -> Iterator[Edit]:
     """The edits that make one loop of a nest, which begins at `first` with a step of `lanes`; `after`: what follows."""
     tokens, outer, inner = body.tokens, nest[0].statement, nest[-1].statement
     index, block = _name_index(nest), inner.parts[0]
-    total = " * ".join(f"{level.name}_count" for level in nest)
+    total = " * ".join(f"{loop.name}_count" for loop in nest)
     head = f"unsigned {index} = {first}; {index} < {total}; {index} += {lanes}"
     values = "".join(f"\n    const {text};" for text in _list_values(nest, index))
     opened = tokens[block.start].end if block.kind == "block" else tokens[block.start].start
@@ -70,42 +64,20 @@ def edit_nest(body: Body, nest: Sequence[NestLevel], first: str, lanes: int, aft
     yield Edit(tokens[inner.end - 1].end, tokens[outer.end - 1].end, f"{closed}{after}")
 
 
-def _list_values(nest: Sequence[NestLevel], index: str) -> Iterator[str]:
+def _list_values(nest: Sequence[CountingLoop], index: str) -> Iterator[str]:
     """The variables of the loops by the index of the one that there is, the innermost first."""
     rest = index
-    for number, level in enumerate(reversed(nest)):
+    for number, loop in enumerate(reversed(nest)):
         is_outermost = number == len(nest) - 1
-        yield f"{level.declaration} = {rest if is_outermost else f'{rest} % {level.name}_count'}"
-        rest += f" / {level.name}_count"
+        yield f"{loop.type} {loop.name} = {rest if is_outermost else f'{rest} % {loop.name}_count'}"
+        rest += f" / {loop.name}_count"
 
 
-def _name_index(nest: Sequence[NestLevel]) -> str:
-    return "_".join(level.name for level in nest)
+def _name_index(nest: Sequence[CountingLoop]) -> str:
+    return "_".join(loop.name for loop in nest)
 
 
-def _read_level(body: Body, statement: Statement, changing: Set[int]) -> NestLevel | None:
-    tokens, unit = body.tokens, body.program.unit
-    parts = split_at(tokens, *statement.head, ";")
-    if len(parts) != 3:
-        return None
-    (a, b), (c, d), (e, f) = parts
-    name, variable = tokens[b - 3].text, tokens[b - 3].start
-    begins = [token.text for token in tokens[b - 2 : b]] == ["=", "0"] and b - 3 > a and variable in body.locals
-    runs = d - c >= 3 and [token.text for token in tokens[c : c + 2]] == [name, "<"]
-    steps = [token.text for token in tokens[e:f]] in (["++", name], [name, "++"], [name, "+=", "1"])
-    if not (begins and runs and steps):
-        return None
-    words = tokens[c + 2 : d]
-    is_plain = all(token.identifier or token.text.isdigit() or token.text in ("+", "-", "*", ".") for token in words)
-    if not is_plain or any(body.local(token) in changing for token in words):
-        return None
-    bound = text_between(unit, tokens, c + 2, d)
-    return NestLevel(
-        statement, variable, text_between(unit, tokens, a, b - 2), name, bound if d - c == 3 else f"({bound})"
-    )
-
-
-def _is_bare(body: Body, outer: Statement, inner: Statement) -> bool:
+def _follows_head(body: Body, outer: Statement, inner: Statement) -> bool:
     """Whether nothing is written between the heads of two loops, no comment and no directive either."""
     start, end = body.tokens[outer.head[1]].end, body.tokens[inner.start].start
     return _BETWEEN.fullmatch(body.program.unit.text[start:end].decode(errors="surrogateescape")) is not None

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from hipsynth.source.edits import Edit
 from hipsynth.source.tokens import text_between
+from hipsynth.tuning.optimize.counting_loops import CountingLoop
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
 from hipsynth.tuning.optimize.transformations.split_loops.first_places import FirstPlace
 from hipsynth.tuning.optimize.transformations.split_loops.loop_nests import (
-    NestLevel,
     edit_nest,
     list_nest_names,
     write_counts,
@@ -94,7 +94,7 @@ class SharedLoop:
     firsts: tuple[FirstPlace, ...] = ()
     running: tuple[RunningSum, ...] = ()
     stores: tuple[Statement, ...] = ()
-    nest: tuple[NestLevel, ...] = ()
+    nest: tuple[CountingLoop, ...] = ()
 
 
 def edit_loop(body: Body, loop: SharedLoop, lanes: int) -> Iterator[Edit]:
