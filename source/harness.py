@@ -30,6 +30,7 @@ _SECOND = re.compile(r"\b(?:threadIdx|blockIdx|hipThreadIdx|hipBlockIdx)(?:\.|_)
 _DYNAMIC = re.compile(r"\bextern\s+(?:__align__\([^)]*\)\s*)?__shared__|\bHIP_DYNAMIC_SHARED\b")
 _ELSEWHERE = re.compile(r'^[ \t]*#[ \t]*(?:define\b.*__global__|include[ \t]*")', re.MULTILINE)
 _INTEGER = re.compile(r"\b(?:int|unsigned|long|short|size_t|ptrdiff_t|u?int(?:8|16|32|64)_t)\b")
+_PLAIN_INTEGER = re.compile(rf"(?:(?:{_INTEGER.pattern}|\bsigned\b|\bchar\b|std::)\s*)+")
 HOST_CODE = "host code"  # what a line that is about no kernel is about
 HOW_TO_CHOOSE = "choose with --grid, --block and --value NAME=N"
 HEAD = """
@@ -324,6 +325,8 @@ def _make_argument(
         problem = f"{kernel.name}: nothing can be made for its argument {parameter.text}"
         raise BadInput(problem, remedy="add a main() that launches it", reason=Reason.NO_MAIN)
     kind = re.sub(r"\bconst\b", "", parameter.type).strip()
+    if parameter.name in values and _PLAIN_INTEGER.fullmatch(kind) and values[parameter.name].isidentifier():
+        return values[parameter.name]  # a size
     return f"hipsynth_harness::make_value<{kind}>({values.get(parameter.name, OTHER_NUMBER)})"
 
 

@@ -30,7 +30,7 @@ def test_one_number_is_the_length() -> None:
     made = add_harness(SAXPY, HarnessChoices())
     assert made.text.startswith(SAXPY), "lines keep their numbers"
     assert "saxpy<<<dim3((n_value + 255) / 256, 1, 1), dim3(256, 1, 1)>>>" in made.text
-    assert "n_value = argc > 1 ? std::atoi(argv[1]) : 1048576;" in made.text and "make_value<int>(n_value)" in made.text
+    assert "n_value = argc > 1 ? std::atoi(argv[1]) : 1048576;" in made.text and ">>>(n_value, " in made.text
     assert made.notes == (
         "no main(): saxpy is launched with 4096 x 1 x 1 work-groups of 256 x 1 x 1; n = 1048576; "
         "x, y of 1,048,576 elements",
