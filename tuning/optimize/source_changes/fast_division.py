@@ -71,7 +71,7 @@ struct NAME {
     factor = static_cast<unsigned>((((1ul << bits) - divisor) << 32) / divisor + 1);
   }
   __device__ TYPE quotient(TYPE number) const {
-    if (number >> 32 || !factor) return number / value;
+    if (__builtin_expect(number >> 32 || !factor, 0)) return number / value;
     const unsigned low = static_cast<unsigned>(number), high = __umulhi(low, factor);
     return bits ? (high + ((low - high) >> 1)) >> (bits - 1) : low;
   }
