@@ -15,7 +15,7 @@ from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.verification_checks import check_precision
 from hipsynth.tuning.optimize.verification_sizes import candidate_arguments
 from hipsynth.tuning.optimize.verification_support import run_both
-from hipsynth.tuning.optimize.verification_timed import _compare_growth, check_timed_size
+from hipsynth.tuning.optimize.verification_timed import _compare_growth, _compare_in_full, check_timed_size
 from hipsynth.tuning.optimize.verify import Verification, Verifier
 from hipsynth.tuning.trial import Tolerance, run_trial, target_of
 
@@ -274,3 +274,37 @@ def test_sizes_come_from_the_header_and_the_defaults() -> None:
     assert candidate_arguments(mixed)[4:] == [("256", "64"), ("259", "67"), ()]
     shifted = "int n = argc > 1 ? std::atoi(argv[1]) : 1 << 20, k = argc > 2 ? atoi(argv[2]) : 16;"
     assert candidate_arguments(shifted)[:2] == [("65536", "16"), ("65539", "16")]
+
+
+# Wavefronts read a word of the LDS while the first one may overwrite it.
+RACED = r"""
+#include <hip/hip_runtime.h>
+__global__ void both(const float* in, float* out) {
+  __shared__ float parts[4];
+  const int wave = threadIdx.x / 64, lane = threadIdx.x % 64;
+  if (lane == 0) parts[wave] = in[wave];
+  __syncthreads();
+  const float first = parts[0];
+  if (lane == 0) parts[wave] = 2 * in[wave];
+  __syncthreads();
+  out[threadIdx.x] = first + parts[3];
+}
+int main() {
+  float host[256] = {1, 2, 3, 4}, *in, *out;
+  if (hipMalloc(&in, 1024) || hipMalloc(&out, 1024)) return 1;
+  (void)hipMemcpy(in, host, 1024, hipMemcpyHostToDevice);
+  both<<<1, 256>>>(in, out);
+  (void)hipMemcpy(host, out, 1024, hipMemcpyDeviceToHost);
+  return 0;
+}
+"""
+
+
+def test_an_original_whose_waves_race_is_compared_in_the_order_of_its_timing() -> None:
+    verifier = Verifier(RACED, target_of("gfx942"), [()], Tolerance("float", 2e-5, "a test"))
+    full = replace(verifier.run_conditions(()), count=False)
+    ordered = RACED.replace("  if (lane == 0) parts[wave] = 2", "  __syncthreads();\n  if (lane == 0) parts[wave] = 2")
+    assert not verifier.check_equal("timed_size", ordered, full).passed
+    check = _compare_in_full(verifier, ordered, full)
+    assert check.passed and "depend on the order" in check.detail
+    assert not _compare_in_full(verifier, ordered.replace("first +", "first + 0.01f +"), full).passed
