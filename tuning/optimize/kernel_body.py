@@ -59,6 +59,15 @@ class Body:
         """The token that declares a local variable, by the offset of its declaration."""
         return next(i for i in range(self.kernel.first, self.kernel.last) if self.tokens[i].start == place)
 
+    def resolve_type(self, kind: str) -> str:
+        """The type that a word stands for in `using kind = type;`, or as a parameter of the template; any other type as
+        it is."""
+        for i in range(self.kernel.first, self.kernel.last - 4):
+            words = [token.text for token in self.tokens[i : i + 5]]
+            if words[:3] == ["using", kind, "="] and words[4] == ";":
+                kind = words[3]
+        return self.kernel.resolve_type(kind)
+
     def is_in_lds(self, place: int) -> bool:
         """Whether a local variable is declared `__shared__`."""
         return "__shared__" in [self.tokens[i].text for i in range(*self.find_declared_type(place))]
@@ -119,7 +128,9 @@ class Body:
         return names
 
     def assigns(self, at: int, end: int) -> bool:
-        """Whether the name at an index, or what it points to, is assigned."""
+        """Whether the name at an index, or what it points to, is assigned; the name of a type is not."""
+        if self.tokens[at - 1].text == "using":
+            return False
         return self.tokens[at - 1].text in STEP or self.after_lvalue(at, end) in (*ASSIGN, *STEP)
 
     def after_lvalue(self, at: int, end: int) -> str:

@@ -58,14 +58,18 @@ def _parse_statement(tokens: Sequence[Token], at: int, end: int) -> Statement:
         return Statement("block", at, close + 1, parts=parse_statements(tokens, at + 1, close))
     if text in ("if", "for", "while"):
         return _parse_controlled(tokens, at, end)
-    if text in ("do", "switch", "try", "case", "default", "asm", "__asm__", "using", "struct", "else"):
+    if text in ("do", "switch", "try", "case", "default", "asm", "__asm__", "struct", "else"):
         raise NotUnderstood(f"a {text} statement")
+    if text == "using" and tokens[at + 2].text != "=":
+        raise NotUnderstood("using names of a namespace")
     stop = _after_semicolon(tokens, at, end)
     return Statement("jump" if text in JUMPS else "simple", at, stop)
 
 
 def _parse_controlled(tokens: Sequence[Token], at: int, end: int) -> Statement:
     kind, opening = tokens[at].text, at + 1
+    if kind == "if" and tokens[opening].text == "constexpr":
+        opening += 1
     if tokens[opening].text != "(":
         raise NotUnderstood(f"{kind} {tokens[opening].text}")
     close = _closing_index(tokens, opening)

@@ -199,3 +199,119 @@ def test_other_loops_are_left_alone(what: str) -> None:
     first = SOFTMAX["by_lane"].splitlines(True)[:6]
     text = write({"k": "".join(first) + LEFT_ALONE[what] + NORMALISE})
     assert change_all(text)[1] == []
+
+
+# A softmax whose lanes join their parts by functions of templates.
+JOINED = r"""#include <hip/hip_runtime.h>
+#include <limits>
+#include <type_traits>
+#include <vector>
+template <typename T> __device__ T power(T x);
+template <> __device__ float power<float>(float x) { return expf(x); }
+template <> __device__ double power<double>(double x) { return ::exp(x); }
+template <typename T> struct Larger { __device__ T operator()(T a, T b) const { return a > b ? a : b; } };
+template <typename T> struct Sum { __device__ T operator()(T a, T b) const { return a + b; } };
+template <typename T, typename Op> __device__ T join(T value, Op op, T* parts) {
+  for (int distance = 32; distance > 0; distance /= 2) value = op(value, __shfl_xor(value, distance));
+  if (threadIdx.x % 64 == 0) parts[threadIdx.x / 64] = value;
+  __syncthreads();
+  value = parts[0];
+  for (int wave = 1; wave < blockDim.x / 64; ++wave) value = op(value, parts[wave]);
+  return value;
+}
+template <typename scalar> __global__ void softmax(const scalar* in, scalar* out, long rows, long columns) {
+  using total = scalar;
+  extern __shared__ unsigned char bytes[];
+  scalar* parts = reinterpret_cast<scalar*>(bytes);
+  for (long row = blockIdx.x; row < rows; row += gridDim.x) {
+    const long base = row * columns;
+    total m = -std::numeric_limits<scalar>::infinity();
+    for (long i = threadIdx.x; i < columns; i += blockDim.x) {
+      scalar v = in[base + i];
+      m = v > m ? v : m;
+    }
+    scalar all;
+    if constexpr (std::is_same<scalar, float>::value) {
+      all = join<scalar>(m, Larger<float>{}, parts);
+    } else {
+      all = join<scalar>(m, Larger<double>{}, parts);
+    }
+    total s = 0;
+    for (long i = threadIdx.x; i < columns; i += blockDim.x) {
+      scalar e = power<scalar>(in[base + i] - all);
+      out[base + i] = e;
+      s += e;
+    }
+    __syncthreads();
+    s = join<scalar>(s, Sum<scalar>{}, parts);
+    for (long i = threadIdx.x; i < columns; i += blockDim.x) out[base + i] = out[base + i] / s;
+    __syncthreads();
+  }
+}
+int main() {
+  const long rows = 11, columns = 397;
+  std::vector<KIND> host(rows * columns);
+  for (long i = 0; i < rows * columns; ++i) host[i] = 0.25 * (i * 37 % 101) - 20 * (i / columns % 3);
+  KIND *in, *out;
+  if (hipMalloc(&in, host.size() * sizeof(KIND)) || hipMalloc(&out, host.size() * sizeof(KIND))) return 1;
+  (void)hipMemcpy(in, host.data(), host.size() * sizeof(KIND), hipMemcpyHostToDevice);
+  softmax<KIND><<<4, 256, 64>>>(in, out, rows, columns);
+  (void)hipMemcpy(host.data(), out, host.size() * sizeof(KIND), hipMemcpyDeviceToHost);
+  return 0;
+}
+"""
+SEPARATE = "    __syncthreads();\n    s = join"
+NOTE = "the LDS may be written anew when all have read it"
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_functions_of_templates_are_read(kind: str) -> None:
+    needs.simulator()
+    needs.compiler()
+    original = JOINED.replace("KIND", kind)
+    assert SEPARATE in original
+    text, kernels = change_all(original)
+    assert kernels == ["softmax"] and "      total m_next[4];\n" in text and "m = fmax(m, m_next[m_i]);" in text
+    assert "s += m_sum * power<scalar>(m_own - all);" in text
+    assert "out[base + i] = power<scalar>(in[base + i] - all) / s;" in text
+    runs = [
+        run_trial(one, TARGET, Conditions(exact=True, races=True, record_bytes=1 << 20)) for one in (original, text)
+    ]
+    found = compare_trials(*runs, Tolerance(kind, 1e-6 if kind == "float" else 1e-12, "sums in another order"))
+    assert found.equal and not runs[1].warnings, (found, runs[1].warnings)
+
+
+def test_the_loop_between_two_reductions_leaves_a_barrier() -> None:
+    """Where none stood between the first one's result and the second one's parts, the loop gave them time."""
+    needs.simulator()
+    needs.compiler()
+    text, _ = change_all(JOINED.replace("KIND", "float"))
+    assert f"    __syncthreads();  // {NOTE}\n    s += m_sum * power" in text
+    raced = JOINED.replace("KIND", "float").replace(SEPARATE, SEPARATE.partition("\n")[2])
+    text, _ = change_all(raced)
+    runs = [run_trial(one, TARGET, Conditions(exact=True, races=True)) for one in (raced, text)]
+    assert "race" in runs[0].warnings[0] and not runs[1].warnings
+    apart = "  __syncthreads();\n  return value;\n"
+    text, kernels = change_all(JOINED.replace("KIND", "float").replace("  return value;\n", apart))
+    assert kernels and NOTE not in text
+
+
+CALLS_LEFT_ALONE = {
+    "a function that does more": ("{ return expf(x); }", "{ return expf(x) + 1; }"),
+    "a function that is no exponential": ("{ return ::exp(x); }", "{ return ::exp2(x) * x; }"),
+    "a function that gets the row": ("Larger<float>{}, parts", "Larger<float>{}, out"),
+    "a pointer that moves": ("    scalar all;", "    scalar all;\n    parts = out;"),
+    "a pointer to the row": ("<scalar*>(bytes);", "<scalar*>(columns > 9 ? (scalar*)bytes : out);"),
+    "a largest element that changes": ("    __syncthreads();\n    s = join", "    all = 0;\n    s = join"),
+    "a barrier under a condition": ("      all = join", "      if (rows > 3) all = join"),
+    "work-items that return": ("    total s = 0;", "    if (all > 1e30) return;\n    total s = 0;"),
+    "halves": ("using total = scalar", "using total = _Float16"),
+    "a name of a namespace": ("using total = scalar;", "using std::is_same;\n  typedef scalar total;"),
+}
+
+
+@pytest.mark.parametrize("what", CALLS_LEFT_ALONE)
+def test_calls_that_may_change_the_row_are_left_alone(what: str) -> None:
+    before, after = CALLS_LEFT_ALONE[what]
+    assert before in JOINED
+    assert change_all(JOINED.replace("KIND", "float").replace(before, after))[1] == []

@@ -23,6 +23,8 @@ from hipsynth.source.tokens import find_closing, split_at
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.kernel_body import ASSIGN, Body
 from hipsynth.tuning.optimize.program_model import ParsedProgram
+from hipsynth.tuning.optimize.source_changes.device_functions import find_forwarded
+from hipsynth.tuning.optimize.source_changes.lds_order import needs_barrier
 from hipsynth.tuning.optimize.source_changes.row_loops import RowLoop, RowReader, Span, read_source
 from hipsynth.tuning.optimize.source_changes.row_updates import (
     AddedTerms,
@@ -87,29 +89,29 @@ def _find_exponentials(
     shift = _subtrahend(reader, first, second, element, inside)
     if shift is None:
         return None
-    kind = reader.read_type(place)
-    if kind not in _SUFFIX or reader.read_type(terms.place) != kind:
-        raise NotUnderstood("sums of another type")
+    kind = _read_kind(reader, place, terms.place)
     start = _check_pair(reader, first, second, element, place, shift, terms)
     writer = _Writer(reader, first, second, kind, _name_of(reader, place))
     why = "the sum of exponentials follows from the pass that finds the largest element"
     edits = [*writer.write_online(element, call, start, terms.place, shift)]
     if terms.store is not None:
         third = _find_division(reader, second, later, terms.store)
-        reader.check_unchanged((second.statement.end, third.loop.statement.end), third.names(reader, element, first),
-                               (terms.store, third.target))  # fmt: skip
+        names = [*reader.list_names(first, element), *reader.list_names(second, shift)]
+        stores = (terms.store, third.target)
+        reader.check_unchanged((second.statement.end, third.loop.statement.end), names, stores)
         edits.append(third.write_store(reader, second, terms))
     return edits, why
 
 
 def _read_exponential(reader: RowReader, loop: RowLoop, value: Span) -> tuple[str, Span] | None:
-    """The name of `expf(...)`, and what is inside."""
+    """The function in `expf(...)`, or in a call of one that returns that, and what is inside."""
     tokens, start = reader.body.tokens, value[0]
-    prefix = "std::" if [t.text for t in tokens[start : start + 2]] == ["std", "::"] else ""
-    at = start + 2 if prefix else start
-    if tokens[at].text not in _EXPONENTIALS or find_closing(tokens, at + 1) != value[1] - 1:
+    at = start + 2 if [t.text for t in tokens[start : start + 2]] == ["std", "::"] else start
+    opening = reader.find_arguments(at)
+    called = find_forwarded(reader.body.program, tokens[at].text) or {tokens[at].text}
+    if opening < 0 or not called <= _EXPONENTIALS or find_closing(tokens, opening) != value[1] - 1:
         return None
-    return prefix + tokens[at].text, reader.resolve(loop, (at + 2, value[1] - 1))
+    return read_source(reader.body, (start, opening)), reader.resolve(loop, (opening + 1, value[1] - 1))
 
 
 def _subtrahend(reader: RowReader, first: RowLoop, second: RowLoop, element: Span, span: Span) -> Span | None:
@@ -130,9 +132,6 @@ class _Division:
     loop: RowLoop
     target: Span
     rest: Span  # the sign and the divisor
-
-    def names(self, reader: RowReader, element: Span, first: RowLoop) -> list[int]:
-        return [*reader.list_names(first, element), *reader.list_names(self.loop, self.rest)]
 
     def write_store(self, reader: RowReader, second: RowLoop, terms: AddedTerms) -> Edit:
         tokens = reader.body.tokens
@@ -187,9 +186,7 @@ def _find_deviations(
     mean = _subtrahend(reader, first, second, added.value, deviation)
     if mean is None:
         return None
-    kind = reader.read_type(squares.place)
-    if kind not in _SUFFIX or reader.read_type(added.place) != kind:
-        raise NotUnderstood("sums of another type")
+    kind = _read_kind(reader, squares.place, added.place)
     if _check_pair(reader, first, second, added.value, added.place, mean, squares):
         raise NotUnderstood("a sum that begins with an element")
     writer = _Writer(reader, first, second, kind, _name_of(reader, squares.place))
@@ -198,6 +195,14 @@ def _find_deviations(
 
 
 # --- both ------------------------------------------------------------------------------------------------------------
+
+
+def _read_kind(reader: RowReader, place: int, other: int) -> str:
+    """The type of two sums: float, double, or another name of these. Raises NotUnderstood for others."""
+    kind = reader.read_type(place)
+    if reader.body.resolve_type(kind) not in _SUFFIX or reader.read_type(other) != kind:
+        raise NotUnderstood("sums of another type")
+    return kind
 
 
 def _name_of(reader: RowReader, place: int) -> str:
@@ -252,7 +257,7 @@ class _Writer:
     reader: RowReader
     first: RowLoop
     second: RowLoop
-    kind: str  # float or double
+    kind: str  # float, double or another name of these
     name: str
 
     def write_online(self, element: Span, call: str, begins_later: bool, place: int, shift: Span) -> Iterator[Edit]:
@@ -272,10 +277,10 @@ class _Writer:
             lines = [note, f"{declared};", *lines]
         yield self._replace_loop(self.first, lines)
         factor = f" * {call}({own_name} - {self._factor(shift)})" if moved else ""
-        yield self._replace_loop(self.second, [f"{_name_of(reader, place)} += {sum_name}{factor};"])
+        yield self._replace_second([f"{_name_of(reader, place)} += {sum_name}{factor};"])
 
     def _write_batches(self, element: Span, call: str, begin: str) -> list[str]:
-        name, kind, suffix, reader = self.name, self.kind, _SUFFIX[self.kind], self.reader
+        name, kind, suffix, reader = self.name, self.kind, _SUFFIX.get(self.kind, ""), self.reader
         sum_name = f"{name}_sum"
         before, next_name, base, inside, number = (
             self._take_name(end) for end in ("before", "next", "base", "inside", "i")
@@ -330,7 +335,7 @@ class _Writer:
         yield from self._open_first([note, f"{kind} {count} = 0, {first} = 0, {offsets} = 0, {squares} = 0;"])
         (update,) = self.first.updates
         yield from self._replace_update(update, lines)
-        yield self._replace_loop(self.second, [
+        yield self._replace_second([
             f"const {kind} {off} = {self._factor(mean)} - {first};",
             f"const {kind} {rest} = {squares} - {off} * (2 * {offsets} - {count} * {off});",
             f"{_name_of(reader, place)} += {rest} < 0 ? 0 : {rest};",
@@ -351,6 +356,12 @@ class _Writer:
         return any(tokens[i].text == name and body.after_lvalue(i, between.stop) in ASSIGN for i in between) or any(
             tokens[i].text == name and tokens[i - 1].text in ("(", ",", "&") for i in between
         )
+
+    def _replace_second(self, lines: Sequence[str]) -> Edit:
+        """What stands for the second loop, behind a barrier where the LDS may still be read."""
+        note = "// the LDS may be written anew when all have read it"
+        barrier = [f"__syncthreads();  {note}"] if needs_barrier(self.reader, self.first, self.second) else []
+        return self._replace_loop(self.second, [*barrier, *lines])
 
     # --- edits -------------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.tokens import find_closing, split_at, text_between
 from hipsynth.tuning.optimize.kernel_body import Body
+from hipsynth.tuning.optimize.source_changes.device_functions import find_forwarded
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
 
 Span = tuple[int, int]
@@ -50,7 +51,7 @@ class RowReader:
         loops = [
             loop
             for sibling in siblings
-            for statement in _open_blocks(sibling)
+            for statement in open_blocks(sibling)
             if statement.kind == "for" and (loop := self._read_loop(statement, sibling))
         ]
         if len(loops) > 1:
@@ -216,7 +217,8 @@ class RowReader:
             if len(macro) > 3 or self._may_store(i, {body.local(tokens[name]) for name in names}):
                 raise NotUnderstood(f"a call of {text}")
             is_own = any(a <= i < b for a, b in own)
-            if body.assigns(i, span[1]) and not is_own and (body.local(tokens[i]) < 0 or self._is_pointer(i)):
+            is_elsewhere = body.local(tokens[i]) < 0 or (self._is_pointer(i) and not self.points_to_lds(i))
+            if body.assigns(i, span[1]) and not is_own and is_elsewhere:
                 raise NotUnderstood(f"a store to {text}")
         changed = body.changed(span)
         for i in names:
@@ -238,21 +240,23 @@ class RowReader:
 
     def _may_store(self, at: int, places: set[int]) -> bool:
         """Whether a call may change memory outside the LDS, or one of the local variables."""
-        tokens, opening = self.body.tokens, self._find_arguments(at)
+        tokens, opening = self.body.tokens, self.find_arguments(at)
         if opening < 0:
             return False
         if "tomic" in tokens[at].text or tokens[at].text.startswith(_EFFECTS):
             return True
+        if find_forwarded(self.body.program, tokens[at].text):
+            return False
         parameters = {parameter.name for parameter in self.body.kernel.parameters if "*" in parameter.text}
         return self._is_user_function(at) and any(
             tokens[i].text in parameters
-            or (self._is_pointer(i) and tokens[i + 1].text != "[")
+            or (self._is_pointer(i) and tokens[i + 1].text != "[" and not self.points_to_lds(i))
             or (tokens[i].text == "&" and tokens[i - 1].text in ("(", ","))
             or (self.body.local(tokens[i]) in places - {-1} and tokens[i - 1].text in ("(", ","))
             for i in range(opening + 1, find_closing(tokens, opening))
         )
 
-    def _find_arguments(self, at: int) -> int:
+    def find_arguments(self, at: int) -> int:
         """The parenthesis of `name(` or `name<...>(`; -1 if that is no call."""
         tokens, end = self.body.tokens, at + 1
         if tokens[end].text == "<" and self._is_user_function(at):
@@ -262,7 +266,21 @@ class RowReader:
         return end if tokens[end].text == "(" else -1
 
     def _is_user_function(self, at: int) -> bool:
-        return any(e.user and e.category == "function" for e in self.body.program.entities(self.body.tokens[at]))
+        program, token = self.body.program, self.body.tokens[at]
+        if any(e.user and e.category == "function" for e in program.entities(token)):
+            return True
+        return not program.entities(token) and any(function.name == token.text for function in program.functions)
+
+    def points_to_lds(self, at: int) -> bool:
+        """Whether a token names a local pointer that stays at a variable in the LDS."""
+        body = self.body
+        value = body.constants.get(body.local(body.tokens[at]))
+        if value is None:
+            return False
+        places = [body.local(body.tokens[i]) for i in range(*value) if body.tokens[i].identifier]
+        named = {body.tokens[i].text for i in range(*value)}
+        is_other = any(parameter.base and parameter.name in named for parameter in body.kernel.parameters)
+        return not is_other and any(place >= 0 and body.is_in_lds(place) for place in places)
 
     def _is_pointer(self, at: int) -> bool:
         """Whether a token names a local variable that is a pointer."""
@@ -273,11 +291,11 @@ class RowReader:
         return any(tokens[i].text == "*" for i in range(max(0, first - 3), first))
 
 
-def _open_blocks(statement: Statement) -> Iterator[Statement]:
+def open_blocks(statement: Statement) -> Iterator[Statement]:
     """A statement, or those inside if it is a plain block."""
     if statement.kind == "block":
         for part in statement.parts:
-            yield from _open_blocks(part)
+            yield from open_blocks(part)
     else:
         yield statement
 
