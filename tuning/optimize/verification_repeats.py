@@ -58,7 +58,8 @@ def _check_rounds(source: TrialSource, text: str, conditions: Conditions, every:
 def check_repeated_calls(source: TrialSource, text: str) -> VerificationCheck:
     """A second call of main() in the same process, with other inputs: nothing may be left over from the first one."""
     name = "repeated_calls"
-    plain = replace(first_size(source), calls=2, poison=POISON)
+    once = first_size(source)
+    plain = replace(once, calls=2, poison=POISON, record_bytes=2 * once.record_bytes)
     first, changed = run_both(source, text, plain)
     if not first.ok:
         return VerificationCheck(name, None, "the original cannot be called twice, or reads what it has not written")

@@ -13,6 +13,7 @@ from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, measurement_
 from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.verification_checks import check_precision
+from hipsynth.tuning.optimize.verification_repeats import check_repeated_calls
 from hipsynth.tuning.optimize.verification_sizes import candidate_arguments
 from hipsynth.tuning.optimize.verification_support import run_both
 from hipsynth.tuning.optimize.verification_timed import _compare_growth, _compare_in_full, check_timed_size
@@ -244,6 +245,7 @@ int main(int argc, char** argv) {
   const size_t n = argc > 1 ? std::atoi(argv[1]) : 4096, k = argc > 2 ? std::atoi(argv[2]) : 256;
   float *in, *out;
   if (hipMalloc(&in, n * k * k * 4) || hipMalloc(&out, n * k * 4)) return 1;
+  (void)hipMemset(in, 0, n * 4);
   float first[4] = {0.5f, 1.5f, 2.5f, 3.5f};
   (void)hipMemcpy(in, first, 16, hipMemcpyHostToDevice);
   scale<<<(n + 63) / 64, 64>>>(in, out, n);
@@ -262,6 +264,13 @@ def test_sizes_whose_outputs_are_not_kept_are_left_out() -> None:
     assert not verifier.quick(ROOMY.replace("0.1f;", "0.11f;")).passed
     only_large = Verifier(ROOMY, target, sizes[:1], tolerance)
     assert only_large.sizes == [sizes[0]] and "not kept" in only_large.quick(rounded).detail
+
+
+def test_both_calls_of_a_main_keep_what_they_leave() -> None:
+    """42 MB each, where a run keeps 64."""
+    verifier = Verifier(ROOMY, target_of("gfx942"), [("160", "256")], Tolerance("float", 2e-5, "a test"))
+    check = check_repeated_calls(verifier, ROOMY.replace("in[i] * 0.3f + 0.1f", "(in[i] + 0.1f / 0.3f) * 0.3f"))
+    assert check.passed and check.error > 0, check
 
 
 def test_sizes_come_from_the_header_and_the_defaults() -> None:
