@@ -24,6 +24,7 @@ from hipsynth.tuning.optimize.transformations.lds_transpose.transpose_source imp
 from hipsynth.tuning.optimize.transformations.matrix_cores.matrix_source import edit_product
 from hipsynth.tuning.optimize.transformations.occupancy import launch_bounds
 from hipsynth.tuning.optimize.transformations.split_loops.loop_source import LANE
+from hipsynth.tuning.optimize.transformations.transformation import RestFunction
 
 _COORDINATES = tuple(f"const dim3 {name}" for name in ("threadIdx", "blockIdx", "blockDim", "gridDim"))
 _COORDINATE_NAMES = {
@@ -152,7 +153,7 @@ class _Writer:
     def _write_definition(self) -> str:
         kernel, plan = self.kernel, self.plan
         head = f"{kernel.template}\n" if kernel.template else ""
-        more = [declaration for declaration, _ in self._list_parameters()]
+        more = [line for declaration, _ in self._list_parameters() for line in declaration.split("\n")]
         item = f"{head}static __device__ __forceinline__ void {kernel.name}_item("
         parts = [
             f"// One work-item of `{kernel.name}`; the last parameters stand for the built-in coordinates.\n"
@@ -161,6 +162,8 @@ class _Writer:
         ]
         if plan.jam:
             parts.append(self._write_jammed(head, more))
+        if (rest := self._find_rest()) is not None:
+            parts.append(self._write_rest(head, rest))
         if not _has_coordinate_macro(self.program, kernel):
             parts = [_name_coordinates(part, self.program.text) for part in parts]
         assert plan.shape is not None
@@ -208,6 +211,16 @@ class _Writer:
         body = self._write_body()
         return body if body in self._original_text() else lay_out(body, 1, self._spaces)
 
+    def _find_rest(self) -> RestFunction | None:
+        """What work-items execute in a second loop."""
+        writers = (each.rest for each in list_planned(self.plan) if each.rest is not None)
+        return next((write(self.program, self.kernel, self.plan) for write in writers), None)
+
+    def _write_rest(self, head: str, rest: RestFunction) -> str:
+        function = f"{head}static __device__ __forceinline__ void {self.kernel.name}_rest("
+        parameters = wrap_parameters(function, [*self._write_parameters(), *rest.parameters, *_COORDINATES])
+        return f"// The rest of a work-item.\n{parameters} {{\n{lay_out(rest.text, 1, self._spaces)}\n}}\n"
+
     def _write_jammed(self, head: str, more: list[str]) -> str:
         plan, kernel = self.plan, self.kernel
         copies = plan.copies
@@ -250,7 +263,8 @@ class _Writer:
         run = self._write_items()
         items = f"  if ({' && '.join(guards)}) {{\n{run}  }}" if guards else run.rstrip("\n")
         again = [f"  {line}" for each in planned for line in each.fill_in(each.again, self.program, self.kernel, plan)]
-        lines += [items, *again, items] if again else [items]
+        rest = self._find_rest()
+        lines += [items] if rest is None else [items, *again, self._write_items(rest).rstrip("\n")]
         lines += ["}"] if plan.turns > 1 else []
         lines += [f"  {line}" for each in planned for line in each.fill_in(each.last, self.program, self.kernel, plan)]
         return lay_out("\n".join(lines), 1, self._spaces) + "\n"
@@ -289,11 +303,12 @@ class _Writer:
         assert self.plan.shape is not None
         return self.plan.shape[axis] // (self.plan.split if self.plan.split and axis == 0 else 1)
 
-    def _write_items(self) -> str:
+    def _write_items(self, rest: RestFunction | None = None) -> str:
+        """The calls for a lane's work-items, or for their rest."""
         plan, block, name = self.plan, self.block, self.kernel.name
         template = f"<{', '.join(self.kernel.template_names)}>" if self.kernel.template_names else ""
         values = [parameter.name for parameter in self.kernel.parameters]
-        values += [value for _, value in self._list_parameters()]
+        values += [value for _, value in self._list_parameters()] if rest is None else rest.values
 
         def coordinates(position: str) -> str:
             at = [f"{position if a in plan.copies else 'lane'}_{AXES[a]}" for a in range(3)]
@@ -303,14 +318,15 @@ class _Writer:
 
         if not plan.copies:
             return f"    {name}_item{template}({', '.join([*values, coordinates('lane')])});\n"
-        loop = f"{name}_item{template}({', '.join([*values, coordinates('item')])});"
+        loop = f"{name}_{'item' if rest is None else 'rest'}{template}({', '.join([*values, coordinates('item')])});"
+        condition = "" if rest is None else f"if ({rest.condition}) "
         for axis, count in plan.copies.items():
             x = AXES[axis]
             loop = (
                 f"{_NOT_UNROLLED if plan.adjacent and plan.jam else ''}"
                 f"    for (unsigned at_{x} = 0; at_{x} < {count}; ++at_{x}) {{\n"
                 f"      const unsigned item_{x} = first_{x} + at_{x} * step_{x};\n"
-                f"      if (item_{x} < {self._axis_width(axis)}) {loop.strip()}\n    }}\n"
+                f"      {condition or f'if (item_{x} < {self._axis_width(axis)}) '}{loop.strip()}\n    }}\n"
             )
         if not plan.jam:
             return "#pragma unroll\n" + loop

@@ -49,6 +49,17 @@ BODIES = {
         "    const int at = atomicAdd(counts, 2);\n    out[at] = value;\n    if (at + 1 < n) out[at + 1] = i;\n  }",
         1,
     ),
+    "statements around it": (
+        "int last = 7, at = -1; float half = 0.5f;\n  if (i < n) {\n    const int value = in[i];\n"
+        "    if (value % 3 == 0)\n      at = atomicAdd(&counts[i % LISTS], 1);\n    else\n      last = 0;\n"
+        "    if (at >= 0) { float last = 2 * half; out[i % LISTS * n + at] = value + (int)last; }\n  }\n"
+        "  if (last == 0 && i == 1) out[n - 1] = last + 3;",
+        2,
+    ),
+    "elements that conditions load": (
+        "if (i < n && in[i] % 3 == 0) { if (in[i] > 8) out[atomicAdd(counts, 3)] = in[i] + in[n - 1 - i]; }",
+        1,
+    ),
     "a loop before it": ("int s = 0; for (int k = 0; k < i % 5; ++k) s += k; " + KEEP.replace("= in[i];", "= s;"), 2),
 }  # fmt: skip
 
@@ -84,6 +95,26 @@ def test_a_group_adds_once() -> None:
     assert not [text for text in after.warnings if text.startswith("race")], after.warnings
 
 
+def test_elements_before_the_array_are_counted_in_memory() -> None:
+    text = write_text(KEEP.replace("&counts[i % LISTS]", "&counts[i % LISTS - 2]"), 3)
+    launch = "keep<<<(n + 255) / 256, 256>>>(in, out, counts, n);"
+    text = text.replace(launch, "int* middle = counts + 2;\n  " + launch.replace("counts", "middle"))
+    before, after = (run_trial(one, target_of("gfx942"), Conditions(exact=True)) for one in (text, change(text)))
+    assert after.ok and after.stdout == before.stdout, "two of three lists have a negative subscript"
+
+
+def test_a_work_item_goes_on_where_it_has_its_place() -> None:
+    text = change(write_text(BODIES["elements that conditions load"][0]))
+    assert "lane_in_element = in[i];" in text
+    assert "{\n  out[lane_places.find(counts, lane_place, 3)] = in_element + in[n - 1 - i];\n}" in text
+
+
+@pytest.mark.parametrize("condition", ["i < n && (i % 2 || in[i] > 3)", "!(i < n && in[i] > 3)) {} else if (i < n"])
+def test_elements_that_need_not_be_loaded_do_not_pass(condition: str) -> None:
+    text = change(write_text(f"if ({condition}) out[atomicAdd(counts, 1)] = in[i];"))
+    assert "in_element" not in text and "= in[i];" in text
+
+
 OTHERS = {
     "no use of the result": "if (i < n) atomicAdd(counts, 1);",
     "two additions": KEEP + " if (i < n) out[atomicAdd(counts, 1)] = 0;",
@@ -96,15 +127,16 @@ OTHERS = {
     "a store after it to what is read": "if (i < n && !out[i]) { const int at = atomicAdd(counts, 1); out[i] = at; }",
     "the number is read": "if (i < n && counts[0] < 50) out[atomicAdd(counts, 1)] = in[i];",
     "a local pointer": "int* p = out; if (i < n) p[atomicAdd(counts, 1)] = in[i];",
+    "a type without a name": "if (i >= n) return; const auto value = in[i]; out[atomicAdd(counts, 1)] = value;",
+    "a reference": "if (i >= n) return; const int& value = in[i]; out[atomicAdd(counts, 1)] = value;",
     "a function that stores": "if (i < n) { mark(out + i); out[atomicAdd(counts, 1)] = in[i]; }",
 }
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_kernels_are_left_alone(name: str) -> None:
-    program = read_program(write_text(OTHERS[name]), "gfx942")
     with pytest.raises(NotUnderstood):
-        find_addition(program, program.kernels[0])
+        change(write_text(OTHERS[name]))
 
 
 @pytest.mark.parametrize("passed", ["(in, in, counts, n)", "(in, in + 1, counts, n)", "(in, out, out, n)"])

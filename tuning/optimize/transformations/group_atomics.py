@@ -1,70 +1,99 @@
 """Group-aggregated atomics: where work-items take places in an array by an atomic addition (queues, compaction), a
-group counts those of all its work-items in the LDS, adds to memory once, and then stores. Its work-items are executed
-twice up to the addition, whose result the first time is the place within the group."""
+group counts those of all its work-items, adds to memory once, and then stores. Its work-items are executed up to the
+addition, and their rest by a function of its own when the group has taken its places."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import Token
 from hipsynth.source.tokens import find_closing, split_at, text_between
+from hipsynth.tuning.optimize.item_rest import ItemRest, find_rest
 from hipsynth.tuning.optimize.kernel_body import ASSIGN, STATEMENT_STARTS, STEP, Body
 from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS, KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations.atomics import TYPES
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
-from hipsynth.tuning.optimize.transformations.transformation import ATOMICS, Transformation
+from hipsynth.tuning.optimize.transformations.transformation import ATOMICS, RestFunction, Transformation
 
-PLACES = """// Places in memory that the work-items of a group take: it counts them in the LDS, by the address of the
-// number of those taken, and then adds to memory once. What finds its slot used adds to memory itself.
+PLACES = """// The place that a work-item takes: the element that counts those taken, and the number among them.
+struct Place {
+  static constexpr unsigned kNone = ~0u, kBeyond = ~1u;
+  unsigned element = kNone, number = 0;
+};
+
+// Places that the work-items of a group take, by the element of an array that counts those taken. A wavefront counts
+// those of one element in registers and those of others in the LDS, from where the group adds to memory once.
+template <typename T>
 struct Places {
   static constexpr unsigned kSlots = 256;
-  unsigned long long address[kSlots];
-  unsigned taken[kSlots];
+  struct Slot {
+    unsigned element, taken;
+  };
+  T* memory;
+  Slot* slots;
+  unsigned own = Place::kNone, begin = 0;  // the element in registers, and where its places begin
+  __device__ Places(T* array, Slot* lds) : memory(array), slots(lds) {
+    for (unsigned i = lane(); i < kSlots; i += lanes()) slots[i] = {Place::kNone, 0};
+    __syncthreads();
+  }
   __device__ unsigned lane() const { return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x; }
   __device__ unsigned lanes() const { return blockDim.x * blockDim.y * blockDim.z; }
-  static __device__ unsigned slot(unsigned long long key) { return static_cast<unsigned>(key >> 2) % kSlots; }
-  __device__ void clear() {
-    for (unsigned i = lane(); i < kSlots; i += lanes()) address[i] = taken[i] = 0;
-    __syncthreads();
+  __device__ __forceinline__ unsigned element(T* to) const {
+    const long offset = to - memory;
+    return offset >= 0 && offset < Place::kBeyond ? static_cast<unsigned>(offset) : Place::kBeyond;
   }
-  // The place among those of the group, or in memory if another address has the slot; lanes take theirs together.
-  template <typename T>
-  __device__ __forceinline__ unsigned count(T* to, int number) {
-    static_assert(sizeof(T) == sizeof(int) && T(0.5) == T(0), "for integers of 4 bytes");
-    const unsigned long long key = reinterpret_cast<unsigned long long>(to);
-    const unsigned own = __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u));
-    while (true) {
-      const unsigned low = __builtin_amdgcn_readfirstlane(static_cast<unsigned>(key));
-      const unsigned high = __builtin_amdgcn_readfirstlane(static_cast<unsigned>(key >> 32));
-      if (key != (static_cast<unsigned long long>(high) << 32 | low)) continue;
-      const unsigned long long together = __ballot(1);
-      const unsigned before = __popcll(together & ((1ull << own) - 1));
-      unsigned found = 0;
-      if (before == 0) {
-        const unsigned long long holder = atomicCAS(&address[slot(key)], 0ull, key);
-        unsigned* sum = holder == 0 || holder == key ? &taken[slot(key)] : reinterpret_cast<unsigned*>(to);
-        found = atomicAdd(sum, static_cast<unsigned>(number * __popcll(together)));
+  // Takes all places that the work-items of a lane need, `each` of them so many.
+  template <unsigned kItems>
+  __device__ __forceinline__ void take(Place (&places)[kItems], unsigned each) {
+    unsigned sum = 0;
+#pragma unroll
+    for (Place& place : places) {
+      for (unsigned long long left = __ballot(place.element < Place::kBeyond); left != 0;) {
+        const unsigned first = __builtin_amdgcn_readlane(place.element, __ffsll(left) - 1);
+        const unsigned long long same = __ballot(place.element == first);
+        const unsigned more = each * __popcll(same);
+        if (own == Place::kNone) own = first;
+        const unsigned found = first == own ? sum : add(first, more);
+        if (first == own) sum += more;
+        const unsigned before = __builtin_amdgcn_mbcnt_hi(same >> 32, __builtin_amdgcn_mbcnt_lo(same, 0));
+        if (place.element == first) place.number = found + each * before;
+        left &= ~same;
       }
-      return __builtin_amdgcn_readfirstlane(found) + number * before;
     }
-  }
-  __device__ void take() {
+    if (own != Place::kNone) begin = add(own, sum);
     __syncthreads();
     for (unsigned i = lane(); i < kSlots; i += lanes()) {
-      if (address[i]) taken[i] = atomicAdd(reinterpret_cast<unsigned*>(address[i]), taken[i]);
+      if (slots[i].element != Place::kNone) slots[i].taken = atomicAdd(memory + slots[i].element, slots[i].taken);
     }
     __syncthreads();
+    begin += start(own);
   }
-  // The place in memory of one that was counted.
-  template <typename T>
-  __device__ __forceinline__ T find(T* to, unsigned counted) const {
-    const unsigned long long key = reinterpret_cast<unsigned long long>(to);
-    return static_cast<T>(counted + (address[slot(key)] == key ? taken[slot(key)] : 0));
+  // The number that the group has taken before; in memory if another element has the slot.
+  __device__ unsigned add(unsigned element, unsigned more) {
+    Slot& slot = slots[element % kSlots];
+    unsigned found = 0;
+    if (__builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0)) == 0) {
+      const unsigned holder = atomicCAS(&slot.element, Place::kNone, element);
+      if (holder == Place::kNone || holder == element) {
+        found = atomicAdd(&slot.taken, more);
+      } else {
+        found = atomicAdd(memory + element, more);
+      }
+    }
+    return __builtin_amdgcn_readfirstlane(found);
+  }
+  __device__ unsigned start(unsigned element) const {
+    const Slot slot = slots[element % kSlots];
+    return slot.element == element ? slot.taken : 0;
+  }
+  __device__ __forceinline__ T find(T* to, Place place, unsigned each) const {
+    if (place.element == Place::kBeyond) return atomicAdd(to, each);
+    return static_cast<T>(place.number + (place.element == own ? begin : start(place.element)));
   }
 };
 
@@ -77,15 +106,18 @@ SHAPES = ((1024, 8), (256, 16))  # lanes of a group, work-items of a lane
 
 
 @dataclass(frozen=True)
-class _Addition:
-    """The one atomic addition of a kernel: its tokens, those of its address, the number, and its statement, which
-    stands in a block or is all that a condition has."""
+class PlaceAddition:
+    """The one atomic addition of a kernel: its tokens, those of its address, the array of that, the number, and its
+    statement, which stands in a block or is all that a condition has. `constant_arrays`: those that the kernel reads
+    and does not store to."""
 
     span: tuple[int, int]
     address: tuple[int, int]
+    array: str
     number: str
     statement: Statement
     in_block: bool
+    constant_arrays: frozenset[str]
 
 
 def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
@@ -93,7 +125,8 @@ def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
     if other_plan or not view.kernel.independent:
         return
     try:
-        find_addition(view.program, view.kernel)
+        addition = find_addition(view.program, view.kernel)
+        find_rest(Body(view.program, view.kernel), addition.statement, addition.span, addition.constant_arrays)
     except NotUnderstood:
         return
     for lanes, factor in SHAPES:
@@ -103,7 +136,7 @@ def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
             )
 
 
-def find_addition(program: ParsedProgram, kernel: KernelDefinition) -> _Addition:
+def find_addition(program: ParsedProgram, kernel: KernelDefinition) -> PlaceAddition:
     """Raises NotUnderstood unless everything before the addition may be executed twice."""
     tokens = program.tokens
     atomics = [i for i in range(kernel.first, kernel.last) if "tomic" in tokens[i].text]
@@ -122,8 +155,9 @@ def find_addition(program: ParsedProgram, kernel: KernelDefinition) -> _Addition
     statement, in_block = _find_statement(parse_statements(tokens, kernel.first, kernel.last), at, True)
     if _CHOICES & {token.text for token in tokens[statement.start : statement.end]}:
         raise NotUnderstood("an addition that may be left out")
-    _check_memory(body, statement, at, parts[0])
-    return _Addition((at, close + 1), parts[0], tokens[parts[1][0]].text, statement, in_block)
+    array, constant_arrays = _check_memory(body, statement, at, parts[0])
+    number = tokens[parts[1][0]].text
+    return PlaceAddition((at, close + 1), parts[0], array, number, statement, in_block, constant_arrays)
 
 
 def _find_statement(siblings: Sequence[Statement], at: int, in_block: bool) -> tuple[Statement, bool]:
@@ -137,9 +171,9 @@ def _find_statement(siblings: Sequence[Statement], at: int, in_block: bool) -> t
     return _find_statement(inside, at, statement.kind == "block")
 
 
-def _check_memory(body: Body, statement: Statement, at: int, address: tuple[int, int]) -> None:
-    """Raises NotUnderstood unless nothing is stored before the addition, and nothing that may be read up to it is
-    changed after it."""
+def _check_memory(body: Body, statement: Statement, at: int, address: tuple[int, int]) -> tuple[str, frozenset[str]]:
+    """The array of the address, and those that are read and not changed. Raises NotUnderstood unless nothing is stored
+    before the addition, and nothing that may be read up to it is changed after it."""
     tokens, kernel = body.tokens, body.kernel
     names = {parameter.name: parameter for parameter in kernel.parameters if parameter.base}
     counted = {tokens[i].text for i in range(*address)} & names.keys()
@@ -162,7 +196,9 @@ def _check_memory(body: Body, statement: Statement, at: int, address: tuple[int,
     read = [i for i in range(kernel.first, statement.end) if tokens[i].text in names and not _is_target(body, i, at)]
     if any(tokens[i].text in stored and i not in range(*address) for i in read):
         raise NotUnderstood("an array that is read and stored to")
-    _check_launches(kernel, stored, {tokens[i].text for i in read} - counted)
+    constant_arrays = {tokens[i].text for i in read} - counted
+    _check_launches(kernel, stored, constant_arrays)
+    return next(iter(counted)), frozenset(constant_arrays)
 
 
 def _is_target(body: Body, i: int, at: int) -> bool:
@@ -197,29 +233,62 @@ def _check_launches(kernel: KernelDefinition, stored: set[str], read: set[str]) 
             raise NotUnderstood("arrays that may overlap")
 
 
-def count_places(program: ParsedProgram, kernel: KernelDefinition, plan: TransformationPlan) -> Iterator[Edit]:
-    """The addition's statement: the first time, it counts and returns."""
-    if plan.jam or plan.split or plan.private or plan.aggregate or plan.copies.keys() != {0}:
+def split_items(program: ParsedProgram, kernel: KernelDefinition, plan: TransformationPlan) -> Iterator[Edit]:
+    """The edit of a work-item up to the addition: it says which element counts its place, and ends."""
+    addition, rest = _find_parts(program, kernel, plan)
+    address = text_between(program.unit, program.tokens, *addition.address)
+    lines = ["// the rest follows when the group has taken its places"]
+    lines += [f"lane_place.element = lane_places.element({address});"]
+    lines += [f"lane_{value.name} = {value.expression};" for value in rest.values]
+    lines += ["return;"] if rest.returns else []
+    start = program.tokens[addition.statement.start].start
+    yield Edit(start, rest.end, "\n".join(lines if addition.in_block else ["{", *lines, "}"]))
+
+
+def write_rest(program: ParsedProgram, kernel: KernelDefinition, plan: TransformationPlan) -> RestFunction:
+    """What a work-item executes once it has its place."""
+    addition, rest = _find_parts(program, kernel, plan)
+    tokens: Sequence[Token] = program.tokens
+    address = text_between(program.unit, tokens, *addition.address)
+    first, end = addition.span
+    call = f"lane_places.find({address}, lane_place, {addition.number})"
+    places = f"const Places<{_find_type(kernel, addition)}>& lane_places"
+    return RestFunction(
+        text=rest.write(Edit(tokens[first].start, tokens[end - 1].end, call)),
+        parameters=(places, "Place lane_place", *(f"{value.type} {value.name}" for value in rest.values)),
+        values=("lane_places", "lane_place_of[at_x]", *(f"lanes_{value.name}[at_x]" for value in rest.values)),
+        condition="lane_place_of[at_x].element != Place::kNone",
+    )
+
+
+def _find_type(kernel: KernelDefinition, addition: PlaceAddition) -> str:
+    return next(parameter.base for parameter in kernel.parameters if parameter.name == addition.array)
+
+
+def _find_parts(
+    program: ParsedProgram, kernel: KernelDefinition, plan: TransformationPlan
+) -> tuple[PlaceAddition, ItemRest]:
+    if plan.jam or plan.split or plan.private or plan.aggregate or plan.turns > 1 or plan.copies.keys() != {0}:
         raise NotUnderstood("places of work-items that are executed in another way")
     addition = find_addition(program, kernel)
-    tokens: Sequence[Token] = program.tokens
-    address = text_between(program.unit, program.tokens, *addition.address)
-    start, (first, end) = tokens[addition.statement.start].start, addition.span
-    text = program.unit.text
-    before = text[text.rfind(b"\n", 0, start) + 1 : start].decode(errors="surrogateescape")
-    indent = before[: len(before) - len(before.lstrip())]
-    lines = [
-        ("" if addition.in_block else "{\n" + indent)
-        + "if (lane_counts) {  // where the group's places begin is not known",
-        f"  lane_place = lane_places.count({address}, {addition.number});",
-        "  return;",
-        "}\n" + indent,
-    ]
-    yield Edit(start, start, f"\n{indent}".join(lines))
-    yield Edit(tokens[first].start, tokens[end - 1].end, f"lane_places.find({address}, lane_place)")
-    if not addition.in_block:
-        close = tokens[addition.statement.end - 1].end
-        yield Edit(close, close, f"\n{indent}}}")
+    return addition, find_rest(Body(program, kernel), addition.statement, addition.span, addition.constant_arrays)
+
+
+def name_words(program: ParsedProgram, kernel: KernelDefinition, plan: TransformationPlan) -> Mapping[str, str]:
+    """The array with the numbers of places, and the variables that pass from one part of a work-item to the other."""
+    addition, rest = _find_parts(program, kernel, plan)
+    kind = _find_type(kernel, addition)
+    parameters = [f"Places<{kind}>& lane_places", "Place& lane_place"]
+    values = ["lane_places", "lane_place_of[at_x]"]
+    return {
+        "ARRAY": addition.array,
+        "TYPE": kind,
+        "NUMBER": addition.number,
+        "COUNT": str(plan.coarsen),
+        "PARAMETERS": "\n".join([*parameters, *(f"{value.type}& lane_{value.name}" for value in rest.values)]),
+        "VALUES": ", ".join([*values, *(f"lanes_{value.name}[at_x]" for value in rest.values)]),
+        "VARIABLES": "\n".join(f"{value.type} lanes_{value.name}[{plan.coarsen}];" for value in rest.values),
+    }
 
 
 TRANSFORMATION = Transformation(
@@ -228,18 +297,16 @@ TRANSFORMATION = Transformation(
     list_plans=list_plans,
     is_evident=lambda view, plan: view.bottleneck == "atomics",
     is_planned=lambda plan: plan.places,
-    edit_body=count_places,
+    edit_body=split_items,
     helper=PLACES,
-    parameter=(
-        "Places& lane_places, const bool lane_counts, unsigned& lane_place",
-        "lane_places, lane_counts, lane_place_of[at_x]",
-    ),
+    parameter=("PARAMETERS", "VALUES"),
     first=(
-        "__shared__ Places lane_places;",
-        "lane_places.clear();",
-        "unsigned lane_place_of[PER_LANE];",
-        "bool lane_counts = true;",
+        "__shared__ Places<TYPE>::Slot lane_slots[Places<TYPE>::kSlots];",
+        "Places<TYPE> lane_places(ARRAY, lane_slots);",
+        "Place lane_place_of[COUNT];",
+        "VARIABLES",
     ),
-    again=("lane_places.take();", "lane_counts = false;"),
-    words=lambda program, kernel, plan: {"PER_LANE": str(plan.coarsen)},
+    again=("lane_places.take(lane_place_of, NUMBER);",),
+    rest=write_rest,
+    words=name_words,
 )

@@ -36,6 +36,20 @@ def leave_body(program: ParsedProgram, kernel: KernelDefinition, plan: Transform
 
 
 @dataclass(frozen=True)
+class RestFunction:
+    """What work-items execute in a second loop over them: the text of a function, its own parameters, what is passed
+    for these, and the condition under which a work-item has a rest."""
+
+    text: str
+    parameters: tuple[str, ...]
+    values: tuple[str, ...]
+    condition: str
+
+
+WriteRest = Callable[[ParsedProgram, KernelDefinition, TransformationPlan], RestFunction]
+
+
+@dataclass(frozen=True)
 class Transformation:
     """One transformation. Where `is_planned` holds for a plan, the emitter applies the parts from `edit_body` on.
 
@@ -44,8 +58,8 @@ class Transformation:
     helps. `edit_body`: edits within the kernel's body; raises
     NotUnderstood. `edit_jammed`: the same for the text of work-items that are executed together. `helper`: source
     before the first kernel. `parameter`: what the function of one work-item is passed, (declaration, value). `first`
-    and `last`: statements of the kernel before and after its work-items. `again`: statements after which they are
-    executed once more. `words`: what stands for words in capitals in these, by kernel.
+    and `last`: statements of the kernel before and after its work-items. `again`: statements after which the `rest` of
+    its work-items is executed. `words`: what stands for words in capitals in these, by kernel.
     """
 
     helps: tuple[str, ...]
@@ -60,6 +74,7 @@ class Transformation:
     first: tuple[str, ...] = ()
     last: tuple[str, ...] = ()
     again: tuple[str, ...] = ()
+    rest: WriteRest | None = None
     words: NameWords = name_no_words
 
     def fill_in(
