@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -11,8 +12,9 @@ from typing import TypeVar
 
 from hipsynth.core.errors import HipsynthError
 from hipsynth.tuning.optimize.analysis_faults import AnalysisFaults
-from hipsynth.tuning.optimize.candidates import SearchState, make_candidates
+from hipsynth.tuning.optimize.candidates import SearchState, launch_blocks, make_candidates
 from hipsynth.tuning.optimize.documents import SearchEnd, SearchStep, StepOutcome, VerificationCheck
+from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, changed_metrics, is_short_launch
 from hipsynth.tuning.optimize.fused_program import Fusion
 from hipsynth.tuning.optimize.group_order import GroupOrders, count_tries
@@ -21,7 +23,8 @@ from hipsynth.tuning.optimize.move_order import describe_move, shipped_order, ta
 from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.register_sums import keep_sums_in_registers
 from hipsynth.tuning.optimize.source_changes import MOST_CHANGES, SOURCE_CHANGES, list_source_changes
-from hipsynth.tuning.optimize.source_changes.source_change import SourceChanger
+from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
+from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import Move, TransformationPlan
 from hipsynth.tuning.trial import AT_ONCE, map_at_once
 from hipsynth.tuning.trial.search_clock import Clock
@@ -65,6 +68,7 @@ class Search:
     _reserve_s: float = 0.0  # of the budget, for what comes last: changes of the source, orders of work-groups
     _orders_s: float = 0.0  # the part of it for orders
     _slowest_s: float = 0.0  # on the clock: the longest that a candidate took
+    _origin: SearchState | None = None  # that the plans of the program change
     _predictions: dict[str, float | None] = field(default_factory=dict)
 
     def run(self) -> list[SearchState]:
@@ -95,7 +99,7 @@ class Search:
         """What is found from the program by divisions, joined launches and rounds of moves."""
         states = [origin, *self._change_first("fast_division", origin)]
         states = [*states[:-1], *self._fuse_launches(states[-1])]
-        origin = states[-1]  # of all plans
+        self._origin = origin = states[-1]  # of all plans
         beam = [origin]
         texts = {state.text for state in states}
         before = -1
@@ -117,7 +121,8 @@ class Search:
     def _change_source(self, state: SearchState) -> list[SearchState]:
         """The best program with its source changed further, those that are faster and correct."""
         self._reserve_s = self._orders_s
-        faster: list[SearchState] = []
+        faster = [] if (divided := self._divide_before_plans(state)) is None else [divided]
+        state = faster[-1] if faster else state
         for name, changer in SOURCE_CHANGES.items():
             texts_tried: set[str] = set()
             while (judged := self._try_changes(name, changer, state, texts_tried)) is not None:
@@ -140,17 +145,40 @@ class Search:
             if change.text in texts_tried:
                 continue
             texts_tried.add(change.text)
-            plan = state.plans.get(change.kernel, TransformationPlan())
-            option = 0.0, 0, state, Move(name, change.kernel, plan, change.why), change.text
-            run, check, took_s = self._try_candidate(option)
-            self.spent_s += run.price
-            self._slowest_s = max(self._slowest_s, took_s)
-            judged = self._judge_candidate(option, run, check)
+            judged = self._try_change(name, state, change, change.text)
             if judged is not None:
                 better.append(judged)
             if judged is not None and not changer.alternatives:
                 break
         return min(better, key=lambda state: state.found.duration_ns, default=None)
+
+    def _try_change(self, name: str, state: SearchState, change: SourceChange, text: str) -> SearchState | None:
+        """The state of a program that a change of source leads to, if it is faster and correct."""
+        plan = state.plans.get(change.kernel, TransformationPlan())
+        option = 0.0, 0, state, Move(name, change.kernel, plan, change.why), text
+        run, check, took_s = self._try_candidate(option)
+        self.spent_s += run.price
+        self._slowest_s = max(self._slowest_s, took_s)
+        return self._judge_candidate(option, run, check)
+
+    def _divide_before_plans(self, state: SearchState) -> SearchState | None:
+        """The best program with its plans on top of fast divisions, if that is better: where something else took the
+        kernel's time, they gained nothing at first."""
+        origin, target = self._origin, self.evaluator.target
+        if origin is None or not state.plans or self._is_over():
+            return None
+        blocks, name = launch_blocks(self.program, origin.found), "fast_division"
+        with contextlib.suppress(HipsynthError, NotUnderstood):
+            if emit_program(self.program, state.plans, blocks) != state.text:
+                return None
+            changes = SOURCE_CHANGES[name].list_changes(self.program, origin.found, target)
+            for change in self.faults.iterate(name, changes):
+                program = read_program(change.text, target.arch)
+                judged = self._try_change(name, state, change, emit_program(program, state.plans, blocks))
+                if judged is not None:
+                    self.program = program
+                return judged
+        return None
 
     def _order_groups(self, state: SearchState) -> list[SearchState]:
         """The best program with its work-groups in other orders, those that are faster and correct."""

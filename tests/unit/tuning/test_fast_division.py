@@ -10,8 +10,10 @@ import pytest
 
 from hipsynth.core.reasons import Reason
 from hipsynth.toolchain import compile_device
-from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, KernelTime
+from hipsynth.tuning.optimize.documents import VerificationCheck
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, KernelTime
 from hipsynth.tuning.optimize.program_model import read_program
+from hipsynth.tuning.optimize.search import Search
 from hipsynth.tuning.optimize.source_changes.fast_division import list_changes
 from hipsynth.tuning.trial import Conditions, run_trial, target_of
 
@@ -256,3 +258,27 @@ def test_numbers_on_the_host_have_the_kernels_types() -> None:
 def test_a_narrow_parameter_is_no_divisor() -> None:
     (changed,) = change(expression("i / width").replace("int width", "short width"))
     assert "in[i / width]" in changed
+
+
+class DivisionTimes(Evaluator):
+    """Divisions take time only once a lane executes several work-items."""
+
+    def __init__(self) -> None:
+        self.target = target_of("gfx942")
+
+    def __call__(self, text: str) -> CandidateMeasurement:
+        ns = 100.0 if "at_x <" not in text else 50.0 if "Divisor" not in text else 40.0
+        run = KernelTime("place", ns, 1, "latency", "", (108, 1, 1), (256, 1, 1), True)
+        return CandidateMeasurement("ok", Reason.NONE, "", 0, (run,), 1.0)
+
+
+def test_divisions_are_tried_again_below_the_plans_of_the_fastest_program() -> None:
+    passed = VerificationCheck("outputs_equal", True)
+    search = Search(read_program(TEXT, "gfx942"), DivisionTimes(), lambda text: passed, lambda text: None, 60.0)
+    fastest = search.run()[0]
+    assert fastest.found.duration_ns == 40.0
+    assert {"by_columns.remainder(", "place_item(", "at_x <"} <= {
+        *re.findall(r"by_\w+\.\w+\(|place_item\(|at_x <", fastest.text)
+    }
+    tries = [step for step in search.steps if step.transformation == "fast_division"]
+    assert [step.kept for step in tries] == [False, True] and tries[1].before_ns == 50.0
