@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from hipsynth.source.declarations import FunctionParameter
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.tokens import find_closing, split_at
+from hipsynth.source.type_sizes import type_bytes
 from hipsynth.tuning.optimize.function_text import choose_free_name, wrap_parameters
 from hipsynth.tuning.optimize.fused_program import Fusion
 from hipsynth.tuning.optimize.kernel_body import Body
@@ -51,7 +52,7 @@ class FusedLaunch:
         """Whether the body can stand in another kernel, and the launch says no more than shape and arguments."""
         if self.kernel.template or self.launch.template or self.launch.rest:
             return False
-        if any(not parameter.base and re.search(r"[*&]", parameter.text) for parameter in self.kernel.parameters):
+        if not all(parameter.base or self._is_number(parameter.type) for parameter in self.kernel.parameters):
             return False
         try:
             self.body.check_plain()
@@ -59,6 +60,17 @@ class FusedLaunch:
         except NotUnderstood:
             return False
         return True
+
+    def _is_number(self, kind: str) -> bool:
+        """Whether a type, perhaps by another name, is one of numbers; structures may have arrays as members."""
+        name = re.sub(r"\bconst\b", "", kind).strip()
+        if not _PLAIN.fullmatch(name) or type_bytes(name) is not None:
+            return "*" not in name and type_bytes(name) is not None
+        if re.search(rf"\benum\s+(?:class\s+)?{name}\b", self.program.text):
+            return True
+        alias = rf"\busing\s+{name}\s*=\s*([\w: ]+);|\btypedef\s+([\w: ]+?)\s+{name}\s*;"
+        meaning = re.search(alias, self.program.text)
+        return meaning is not None and self._is_number(meaning[1] or meaning[2])
 
     def uses(self) -> dict[str, ArrayUses]:
         """By the expression that is passed for an array."""

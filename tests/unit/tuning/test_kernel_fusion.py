@@ -87,3 +87,13 @@ def test_launches_that_depend_on_other_work_items_stay(old: str, new: str) -> No
 
 def test_the_same_place_is_recognised_by_its_text_only() -> None:
     assert fused(TEXT) == []  # the sum is written the other way round
+
+
+def test_structures_may_have_arrays_as_members() -> None:
+    text = SAME.replace("float a, int n)", "Arrays a, int n)").replace("a * x[i]", "a.factors[i] * x[i]")
+    text = text.replace("__global__", "struct Arrays { float* factors; };\n__global__", 1).replace("2.0f", "Arrays{c}")
+    assert fused(text) == [], "the second launch writes what is a member for the first one"
+    for alias in ("using Arrays = float;", "typedef float Arrays;"):
+        assert len(
+            fused(SAME.replace("float a, int n)", "Arrays a, int n)").replace("__global__", f"{alias}\n__global__", 1))
+        )
