@@ -17,19 +17,12 @@ from hipsynth.source.declarations import KERNEL_MARK
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.tuning.optimize.function_text import choose_free_name, wrap_parameters
 from hipsynth.tuning.optimize.fused_program import Fusion
-from hipsynth.tuning.optimize.group_places import OWN_NUMBER
 from hipsynth.tuning.optimize.host_loop import HostLoop, HostVariables, read_host_loop
-from hipsynth.tuning.optimize.kernel_fusion_launches import has_one_axis
+from hipsynth.tuning.optimize.item_numbers import number_items
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood
 
 LANES = 1024
-_OWN_TOKENS = 11  # of such a number: three names with a member each, and two operators
-_NUMBERS = ("blockIdx", "blockDim", "threadIdx")
-_BEFORE = frozenset({
-    "(", "=", ",", "+", "return", "[", "{", ";", "<", ">", "<=", ">=", "==", "!=", "&&", "||", "?", ":",
-})  # fmt: skip
-_AFTER_BINDS = frozenset({"*", "/", "%", ".", "[", "++", "--", "("})
 
 
 def find_launch_loops(program: ParsedProgram) -> Iterator[Fusion]:
@@ -69,40 +62,16 @@ class _OneGroup:
 
     def _turn_into_function(self, launch: LaunchStatement, kernel: KernelDefinition) -> list[Edit]:
         """The edits that make a kernel a function of the number of a work-item. Raises NotUnderstood."""
-        program, tokens = self.program, self.program.tokens
-        named = sum(token.text == kernel.name for token in tokens)
-        if not kernel.independent or kernel.template or launch.template or launch.rest or named != 2:
-            raise NotUnderstood("a kernel whose work-items depend on their group, or that is launched elsewhere")
-        if not (has_one_axis(program, launch.grid) and has_one_axis(program, launch.block)):
-            raise NotUnderstood("launches of more than one axis")
-        item = self._choose_item(kernel)
-        edits = [
-            Edit(tokens[i].start, tokens[i + _OWN_TOKENS - 1].end, item)
-            for i in range(kernel.first, kernel.last)
-            if self._is_own_number(i)
-        ]
-        words = [tokens[i].text for i in range(kernel.first, kernel.last)]
-        if any(words.count(name) != len(edits) for name in _NUMBERS) or "gridDim" in words or not edits:
-            raise NotUnderstood("work-items that use more than their number")
-        head = program.unit.text[kernel.start : tokens[kernel.first - 1].start]
+        program = self.program
+        if sum(token.text == kernel.name for token in program.tokens) != 2:
+            raise NotUnderstood("a kernel that is launched elsewhere")
+        item, edits = number_items(program, launch, kernel)
+        head = program.unit.text[kernel.start : program.tokens[kernel.first - 1].start]
         mark = KERNEL_MARK.encode()
         if head.count(mark) != 1 or not head.rstrip().endswith(b")"):
             raise NotUnderstood("a kernel of another form")
         begin, close = kernel.start + head.index(mark), kernel.start + len(head.rstrip()) - 1
         return [Edit(begin, begin + len(mark), "__device__"), Edit(close, close, f", unsigned {item}"), *edits]
-
-    def _choose_item(self, kernel: KernelDefinition) -> str:
-        tokens = self.program.tokens[kernel.first : kernel.last]
-        return choose_free_name("item", " ".join([*(t.text for t in tokens), *(p.name for p in kernel.parameters)]))
-
-    def _is_own_number(self, at: int) -> bool:
-        """Whether the number of a work-item in the grid begins at a token, as a summand or a whole."""
-        tokens = self.program.tokens[at : at + _OWN_TOKENS]
-        words = "".join(token.text for token in tokens)
-        if not OWN_NUMBER.fullmatch(words):
-            return False
-        before, after = self.program.tokens[at - 1].text, self.program.tokens[at + _OWN_TOKENS].text
-        return before in _BEFORE and after not in _AFTER_BINDS
 
     def _write_kernel(self, name: str, host: HostVariables) -> str:
         """The kernel that makes all passes."""
