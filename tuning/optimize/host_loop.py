@@ -175,9 +175,13 @@ class HostVariables:
         """All names that are taken."""
         return " ".join([*self.parameters, *self.arrays])
 
+    def name_of(self, passed: str) -> str:
+        """What a value of the host is called in the kernel."""
+        return self._names.get(passed, passed)
+
     def rename(self, launch: LaunchStatement, kernel: KernelDefinition) -> list[str]:
         """The arguments of a launch in the kernel that contains the loop."""
-        return [self._names.get(passed, passed) for passed in launch.arguments[: len(kernel.parameters)]]
+        return [self.name_of(passed) for passed in launch.arguments[: len(kernel.parameters)]]
 
     def _find_arguments(self, launch: LaunchStatement) -> list[tuple[int, int]]:
         """The tokens of a launch's shape, then those of each argument."""

@@ -42,7 +42,7 @@ class _RenamedBody(FusedLaunch):
         for i, token in enumerate(self.program.tokens[start:end], start):
             place = self.body.local(token)
             name = self.places.get(place) if place >= 0 else names.get(token.text)
-            if name is not None and (place >= 0 or self.is_name(i, token.text)):
+            if name is not None and (place >= 0 or self.uses_name(i, token.text)):
                 edits.append(Edit(token.start - base, token.end - base, name))
         text = self.program.unit.text[base : self.program.tokens[end - 1].end]
         return apply_edits(text, edits).decode(errors="surrogateescape")
@@ -123,7 +123,7 @@ def _canonical_words(joined: JoinedLaunch, span: tuple[int, int], numbers: Mappi
         is_called = token.identifier and body.tokens[i + 1].text == "(" and i + 1 < span[1]
         if token.text in _NOT_PLAIN or is_called or (place >= 0 and place not in numbers):
             return None
-        is_parameter = token.text in joined.names and joined.call.is_name(i, token.text)
+        is_parameter = token.text in joined.names and joined.call.uses_name(i, token.text)
         if is_parameter and (token.text in arrays or _is_changed(joined.call, token.text)):
             return None
         name = joined.names[token.text] if is_parameter else token.text
@@ -134,7 +134,7 @@ def _canonical_words(joined: JoinedLaunch, span: tuple[int, int], numbers: Mappi
 def _is_changed(call: FusedLaunch, parameter: str) -> bool:
     """Whether a kernel assigns a parameter."""
     body, kernel = call.body, call.kernel
-    uses = (i for i in range(kernel.first, kernel.last) if call.is_name(i, parameter))
+    uses = (i for i in range(kernel.first, kernel.last) if call.uses_name(i, parameter))
     return any(body.assigns(i, kernel.last) or body.tokens[i - 1].text == "&" for i in uses)
 
 
@@ -181,7 +181,7 @@ def _list_other_words(joined: JoinedLaunch) -> Set[str]:
     """The names of a body that are no local variables, parameters as the joined kernel calls them."""
     body, names = joined.call.body, joined.names
     words = {t.text for i, t in enumerate(body.tokens[body.kernel.first : body.kernel.last], body.kernel.first)
-             if t.identifier and joined.call.is_name(i, t.text)}  # fmt: skip
+             if t.identifier and joined.call.uses_name(i, t.text)}  # fmt: skip
     return {names.get(word, word) for word in words} | set(names.values())
 
 

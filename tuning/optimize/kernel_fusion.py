@@ -4,7 +4,8 @@ Two launches are joined if they have the same shape, no work-item of either depe
 one of them writes and the other one uses is accessed at the work-item's own element alone: the same subscript in both,
 one for each work-item. Arrays are told apart by the expressions that the launches pass. kernel_fusion_groups joins
 launches of the same work-groups, kernel_fusion_scan scans by doubling distances, kernel_fusion_steps steps of halving
-distances, kernel_fusion_passes the passes of a loop, kernel_fusion_one_group loops of short launches.
+distances, kernel_fusion_passes the passes of a loop, kernel_fusion_temporal passes over neighbours' elements,
+kernel_fusion_one_group loops of short launches.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from hipsynth.tuning.optimize.kernel_fusion_one_group import find_launch_loops
 from hipsynth.tuning.optimize.kernel_fusion_passes import find_passes
 from hipsynth.tuning.optimize.kernel_fusion_scan import find_scans
 from hipsynth.tuning.optimize.kernel_fusion_steps import find_steps
+from hipsynth.tuning.optimize.kernel_fusion_temporal import find_temporal_blocks
 from hipsynth.tuning.optimize.program_model import ParsedProgram
 from hipsynth.tuning.optimize.transformation_plan import AXES
 
@@ -36,7 +38,7 @@ _OWN = {a: {f"blockIdx.{a}*blockDim.{a}+threadIdx.{a}", f"threadIdx.{a}+blockIdx
 def find_fusions(program: ParsedProgram) -> Iterator[Fusion]:
     """Every scan by doubling distances as two launches, all passes of a loop as one, the last steps of halving
     distances as one, then every run of launches that can be joined by work-items, then by work-groups, the longest
-    first; last, each loop of launches by one work-group."""
+    first; then many passes of a loop over neighbours in a launch; last, each loop of launches by one work-group."""
     yield from find_scans(program)
     yield from find_passes(program)
     yield from find_steps(program)
@@ -45,6 +47,7 @@ def find_fusions(program: ParsedProgram) -> Iterator[Fusion]:
         yield join_launches(program, run, lambda joined: write_joined_bodies(joined) or write_blocks(joined))
     for groups in _find_runs([GroupLaunch(program, *pair) for pair in pairs]):
         yield join_launches(program, groups, lambda joined: write_blocks(joined, BARRIER))
+    yield from find_temporal_blocks(program)
     yield from find_launch_loops(program)
 
 

@@ -77,21 +77,21 @@ class FusedLaunch:
         uses_by_name: dict[str, ArrayUses] = {}
         for parameter in self.kernel.parameters:
             if parameter.base:
-                places = [i for i in range(self.kernel.first, self.kernel.last) if self.is_name(i, parameter.name)]
+                places = [i for i in range(self.kernel.first, self.kernel.last) if self.uses_name(i, parameter.name)]
                 subscripts = frozenset(self._read_subscript(i) for i in places)
-                written = not parameter.constant and any(self._is_written(i) for i in places)
+                written = not parameter.constant and any(self.writes(i) for i in places)
                 before = uses_by_name.get(self.passed[parameter.name], ArrayUses(frozenset(), False))
                 uses_by_name[self.passed[parameter.name]] = ArrayUses(
                     before.subscripts | subscripts, before.written or written
                 )
         return uses_by_name
 
-    def is_name(self, at: int, name: str) -> bool:
+    def uses_name(self, at: int, name: str) -> bool:
         """Whether a token stands for a name from outside of the body, such as a parameter's."""
         token, before = self.program.tokens[at], self.program.tokens[at - 1].text
         return token.text == name and before not in _MEMBERS and self.body.local(token) < 0
 
-    def _is_written(self, at: int) -> bool:
+    def writes(self, at: int) -> bool:
         """Anything but a read of an element counts as a write."""
         subscripted = self.program.tokens[at + 1].text == "["
         return not subscripted or self.program.tokens[at - 1].text == "&" or self.body.assigns(at, self.kernel.last)
@@ -170,7 +170,7 @@ class FusedLaunch:
         edits = [
             Edit(t.start - base, t.end - base, names[t.text])
             for i, t in enumerate(tokens[start:end], start)
-            if t.text in names and self.is_name(i, t.text)
+            if t.text in names and self.uses_name(i, t.text)
         ]
         return apply_edits(self.program.unit.text[base:last], edits).decode(errors="surrogateescape")
 

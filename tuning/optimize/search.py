@@ -225,7 +225,7 @@ class Search:
         texts_tried: set[str] = set()
         while (fusion := self._next_fusion(states[-1], texts_tried)) is not None and not self._is_over():
             texts_tried.add(fusion.text)
-            self.joined[fusion.name] = ALL_LAUNCHES if fusion.one_group else len(fusion.kernels)
+            self.joined[fusion.name] = ALL_LAUNCHES if fusion.one_group or fusion.many_passes else len(fusion.kernels)
             why = "a launch takes longer than its work" if fusion.one_group else STAYS_IN_REGISTERS
             move = Move("fuse", " + ".join(fusion.kernels), TransformationPlan(), why)
             option = 0.0, 0, states[-1], move, fusion.text

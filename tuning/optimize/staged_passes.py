@@ -69,7 +69,7 @@ class _StagedBody(FusedLaunch):
         source = self.program.unit.text
         edits = []
         for i in range(start, end):
-            if tokens[i].text not in self.names or not self.is_name(i, tokens[i].text):
+            if tokens[i].text not in self.names or not self.uses_name(i, tokens[i].text):
                 continue
             opening, closing = tokens[i + 1], tokens[find_closing(tokens, i + 1)]
             inside = source[opening.end : closing.start].decode(errors="surrogateescape")
