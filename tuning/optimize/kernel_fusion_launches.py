@@ -52,7 +52,7 @@ class FusedLaunch:
         """Whether the body can stand in another kernel, and the launch says no more than shape and arguments."""
         if self.kernel.template or self.launch.template or self.launch.rest:
             return False
-        if not all(parameter.base or self._is_number(parameter.type) for parameter in self.kernel.parameters):
+        if not self.takes_arrays_and_numbers():
             return False
         try:
             self.body.check_plain()
@@ -60,6 +60,10 @@ class FusedLaunch:
         except NotUnderstood:
             return False
         return True
+
+    def takes_arrays_and_numbers(self) -> bool:
+        """Whether the kernel's parameters are nothing else."""
+        return all(parameter.base or self._is_number(parameter.type) for parameter in self.kernel.parameters)
 
     def _is_number(self, kind: str) -> bool:
         """Whether a type, perhaps by another name, is one of numbers; structures may have arrays as members."""

@@ -62,6 +62,8 @@ class _BlockedLoop:
         item, edits = number_items(program, self.launch, kernel)
         call = FusedLaunch(program, self.launch, kernel)
         call.body.check_plain()
+        if not call.takes_arrays_and_numbers():
+            raise NotUnderstood("a structure that may have arrays as members")
         check_repeatable_body(call, "")
         self._check_macros(call)
         host = HostVariables(program, loop, ((self.launch, kernel),))

@@ -20,6 +20,11 @@ MAIN = """#include <hip/hip_runtime.h>
 #define WEIGHT 3
 #define CORNER before2[i - 1]
 constexpr int kBlock = 64;
+struct Letters {
+  const int* each;
+  Letters(int* array) : each(array) {}
+  __device__ int operator[](int i) const { return each[i]; }
+};
 KERNEL
 int main(int argc, char** argv) {
   const int n = argc > 1 ? std::atoi(argv[1]) : 700, passes = argc > 2 ? std::atoi(argv[2]) : 301;
@@ -177,6 +182,7 @@ OTHERS = [
     ("diagonals", "rows[d % 3], c,", "rows[d % 3], c + 1,"),  # a part of an array
     ("diagonals", "CHECK(hipGetLastError());", "diagonal<<<1, 64>>>(a, rows[0], rows[1], rows[2], c, d, n);"),
     ("diagonals", "CHECK(hipGetLastError());", 'std::puts("pass");'),
+    ("diagonals", "const int* letters", "const Letters letters"),  # which may be another array by another name
     ("steps", "k <= 2;", "k <= n;"),
     ("steps", "y[i] = sum;", "y[i] = sum; __syncthreads();"),
     ("steps", "const float* weights", "float* weights"),
