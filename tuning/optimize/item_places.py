@@ -66,9 +66,9 @@ def _find_loop_ranges(body: Body) -> Iterator[tuple[int, tuple[int, int]]]:
     tokens, kernel = body.tokens, body.kernel
     statements = parse_statements(tokens, kernel.first, kernel.last)
     for loop in (part for statement in statements for part in statement.inner() if part.kind == "for"):
-        found = _read_loop_range(body, loop)
-        if found is not None:
-            yield found
+        variable = _read_loop_range(body, loop)
+        if variable is not None:
+            yield variable
 
 
 def _read_loop_range(body: Body, loop: Statement) -> tuple[int, tuple[int, int]] | None:
