@@ -38,13 +38,21 @@ ORDERS = 0.25  # of the budget: what other orders of work-groups may take at mos
 CHANGES = 0.2  # of the budget: what changes of the fastest program's source may take at most
 GAIN = 0.01  # least relative gain of a step
 ALL_LAUNCHES = 1 << 30  # what a kernel counts for that makes all launches of a loop
-STAYS_IN_REGISTERS = "what one launch leaves for the next stays in registers"
 SLOWER = 2.0  # predicted time over that of the state, from which a candidate is not executed
 
 T = TypeVar("T")
 R = TypeVar("R")
 Option = tuple[float, int, SearchState, Move, str]  # expected time, number, what is changed, how, the text
 Predict = Callable[[str], float | None]  # ns of all kernels, None if not known
+
+
+def _explain_fusion(fusion: Fusion) -> str:
+    """Why launches are joined."""
+    if fusion.one_group:
+        return "a launch takes longer than its work"
+    if fusion.many_passes:
+        return "a group goes on with elements that it has in the LDS"
+    return "what one launch leaves for the next stays in registers"
 
 
 @dataclass
@@ -226,8 +234,7 @@ class Search:
         while (fusion := self._next_fusion(states[-1], texts_tried)) is not None and not self._is_over():
             texts_tried.add(fusion.text)
             self.joined[fusion.name] = ALL_LAUNCHES if fusion.one_group or fusion.many_passes else len(fusion.kernels)
-            why = "a launch takes longer than its work" if fusion.one_group else STAYS_IN_REGISTERS
-            move = Move("fuse", " + ".join(fusion.kernels), TransformationPlan(), why)
+            move = Move("fuse", " + ".join(fusion.kernels), TransformationPlan(), _explain_fusion(fusion))
             option = 0.0, 0, states[-1], move, fusion.text
             run, check, took_s = self._try_candidate(option)
             self._charge_work(run, took_s)
