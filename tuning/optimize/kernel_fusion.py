@@ -10,8 +10,10 @@ kernel_fusion_one_group loops of short launches.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from hipsynth.tuning.optimize.fused_program import Fusion
 from hipsynth.tuning.optimize.joined_bodies import write_joined_bodies
@@ -29,6 +31,7 @@ from hipsynth.tuning.optimize.kernel_fusion_passes import find_passes
 from hipsynth.tuning.optimize.kernel_fusion_scan import find_scans
 from hipsynth.tuning.optimize.kernel_fusion_steps import find_steps
 from hipsynth.tuning.optimize.kernel_fusion_temporal import find_temporal_blocks
+from hipsynth.tuning.optimize.macro_expansion import expand_macros
 from hipsynth.tuning.optimize.program_model import ParsedProgram
 from hipsynth.tuning.optimize.transformation_plan import AXES
 
@@ -38,7 +41,14 @@ _OWN = {a: {f"blockIdx.{a}*blockDim.{a}+threadIdx.{a}", f"threadIdx.{a}+blockIdx
 def find_fusions(program: ParsedProgram) -> Iterator[Fusion]:
     """Every scan by doubling distances as two launches, all passes of a loop as one, the last steps of halving
     distances as one, then every run of launches that can be joined by work-items, then by work-groups, the longest
-    first; then many passes of a loop over neighbours in a launch; last, each loop of launches by one work-group."""
+    first; then many passes of a loop over neighbours in a launch; last, each loop of launches by one work-group.
+    Macros of joined kernels are written out."""
+    expanded = expand_macros(program)
+    for fusion in _find_fusions(expanded.program):
+        yield replace(fusion, text=expanded.restore(fusion.text))
+
+
+def _find_fusions(program: ParsedProgram) -> Iterator[Fusion]:
     yield from find_scans(program)
     yield from find_passes(program)
     yield from find_steps(program)
@@ -86,6 +96,7 @@ def _has_own_element(subscript: str | None, flat: bool) -> bool:
     not depend on it."""
     if subscript is None:
         return False
+    subscript = _strip_brackets(subscript)
     for x in _OWN["x"]:
         if subscript == x and flat:
             return True
@@ -93,3 +104,19 @@ def _has_own_element(subscript: str | None, flat: bool) -> bool:
             if re.fullmatch(rf"\({re.escape(y)}\)\*\w+\+\({re.escape(x)}\)", subscript):
                 return True
     return False
+
+
+def _strip_brackets(subscript: str) -> str:
+    """A subscript without brackets around all of it, and with one pair around a coordinate: macros have more."""
+    for coordinate in (*_OWN["x"], *_OWN["y"]):
+        while f"(({coordinate}))" in subscript:
+            subscript = subscript.replace(f"(({coordinate}))", f"({coordinate})")
+    while subscript.startswith("(") and _find_closing_bracket(subscript) == len(subscript) - 1:
+        subscript = subscript[1:-1]
+    return subscript
+
+
+def _find_closing_bracket(text: str) -> int:
+    """Where the bracket is closed that a text begins with."""
+    depths = itertools.accumulate((sign == "(") - (sign == ")") for sign in text)
+    return next((at for at, depth in enumerate(depths) if depth == 0), -1)

@@ -15,6 +15,7 @@ from hipsynth.tuning.optimize.function_text import choose_free_name, wrap_parame
 from hipsynth.tuning.optimize.fused_program import Fusion
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.launch_shape import is_dim3_variable
+from hipsynth.tuning.optimize.macro_expansion import names_numbers_alone
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 
@@ -45,8 +46,7 @@ class FusedLaunch:
 
     def fits(self) -> bool:
         """Whether the kernel can be part of another one, a work-item of it for each of its own."""
-        words = {t.text for t in self.program.tokens[self.kernel.first : self.kernel.last]}
-        return self.kernel.independent and self._is_plain() and not words & self.program.macros.keys()
+        return self.kernel.independent and self._is_plain() and names_numbers_alone(self.program, self.kernel)
 
     def _is_plain(self) -> bool:
         """Whether the body can stand in another kernel, and the launch says no more than shape and arguments."""

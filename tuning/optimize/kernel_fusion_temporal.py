@@ -25,6 +25,7 @@ from hipsynth.tuning.optimize.host_loop import HostLoop, HostVariables, read_hos
 from hipsynth.tuning.optimize.item_numbers import number_items
 from hipsynth.tuning.optimize.item_places import ItemPlaces, find_places
 from hipsynth.tuning.optimize.kernel_fusion_launches import FusedLaunch
+from hipsynth.tuning.optimize.macro_expansion import names_numbers_alone
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.temporal_source import StagedArray, TemporalSource
@@ -35,7 +36,6 @@ MOST_PASSES = 128  # in a launch
 LEAST_PASSES = 8
 MOST_BYTES = 32 << 10  # of a group's tiles, so that two groups fit on a CU
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*(?:\.(?:data|get)\(\))?")
-_NUMBER = re.compile(r"[\d.]+\w*|[-+()]")
 
 
 def find_temporal_blocks(program: ParsedProgram) -> Iterator[Fusion]:
@@ -62,10 +62,9 @@ class _BlockedLoop:
         item, edits = number_items(program, self.launch, kernel)
         call = FusedLaunch(program, self.launch, kernel)
         call.body.check_plain()
-        if not call.takes_arrays_and_numbers():
-            raise NotUnderstood("a structure that may have arrays as members")
+        if not call.takes_arrays_and_numbers() or not names_numbers_alone(program, kernel):
+            raise NotUnderstood("a structure or a macro that may name arrays")
         check_repeatable_body(call, "")
-        self._check_macros(call)
         host = HostVariables(program, loop, ((self.launch, kernel),))
         arrays = tuple(self._find_staged(call, host))
         places = find_places(call.body, frozenset(name for array in arrays for name in array.parameters))
@@ -75,13 +74,6 @@ class _BlockedLoop:
         )  # fmt: skip
         text = apply_edits(program.unit.text, source.write_edits(edits)).decode(errors="surrogateescape")
         return Fusion(text, source.name, (kernel.name,), many_passes=True)
-
-    def _check_macros(self, call: FusedLaunch) -> None:
-        """Raises NotUnderstood for macros that are more than numbers: they may name arrays."""
-        words = {token.text for token in call.program.tokens[self.kernel.first : self.kernel.last]}
-        for name in words & self.program.macros.keys():
-            if not all(map(_NUMBER.fullmatch, self.program.macros[name])):
-                raise NotUnderstood(f"the macro {name}")
 
     def _count_passes(self, places: ItemPlaces) -> int:
         """How many passes a launch makes: an even number, so that swapped arrays are where they were."""
