@@ -282,3 +282,40 @@ def test_divisions_are_tried_again_below_the_plans_of_the_fastest_program() -> N
     }
     tries = [step for step in search.steps if step.transformation == "fast_division"]
     assert [step.kept for step in tries] == [False, True] and tries[1].before_ns == 50.0
+
+
+DIGITS = EXACT.replace(
+    "  quotients[i] = numbers[i] / divisor;\n  TYPE rest = numbers[i];\n  rest %= divisor;\n  rests[i] = rest;\n",
+    "  TYPE rest = numbers[i];\n  rests[i] = rest % divisor; rest /= divisor;\n  quotients[i] = rest;\n",
+)
+
+
+@pytest.mark.parametrize("kind", ["long", "unsigned long", "long long"])
+def test_digits_of_64_bits_are_taken_one_by_one(kind: str) -> None:
+    needs.simulator()
+    needs.compiler()
+    text = DIGITS.replace("TYPE", kind).replace("DIVISORS", DIVISORS[kind.replace("long long", "long")])
+    (changed,) = change(text, name="divide")
+    assert "rests[i] = by_divisor.take_digit(rest);\n  quotients[i] = rest;" in changed
+    trial = run_trial(changed, target_of("gfx942"), Conditions(exact=True))
+    assert trial.ok and trial.exit_code == 0, trial.message
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("rests[i] = rest % divisor;", "if (i) rests[i] = rest % divisor;"),
+        ("rests[i] = rest % divisor;", "rests[i] = i ? rest % divisor : 0;"),
+        ("rests[i] = rest % divisor;", "rests[i] = !i ? 0 : rest % divisor;"),
+        ("rests[i] = rest % divisor;", "rests[i] = rest % divisor + rest;"),
+        ("rests[i] = rest % divisor;", "for (int k = 0; k < 2; ++k) rests[i] = rest % divisor;"),
+        ("rest /= divisor;", "if (i) rest /= divisor;"),
+        ("rest /= divisor;", "rest /= divisor + 1;"),
+        ("TYPE rest = numbers[i]", "int rest = numbers[i]"),
+    ],
+)
+def test_other_remainders_leave_the_number(before: str, after: str) -> None:
+    assert before in DIGITS
+    text = DIGITS.replace(before, after).replace("TYPE", "long").replace("DIVISORS", "7")
+    (changed,) = change(text, name="divide")
+    assert "take_digit" not in changed and ".remainder(rest)" in changed

@@ -78,6 +78,16 @@ struct NAME {
   __device__ TYPE remainder(TYPE number) const { return number - quotient(number) * value; }
 };
 """
+# A remainder and the quotient behind it, whose branches compilers do not join.
+_TAKE_DIGIT = """\
+  // The last digit of a number, which keeps the others.
+  template <typename T> __device__ T take_digit(T& number) const {
+    const T before = number;
+    number = quotient(before);
+    return before - number * value;
+  }
+"""
+_LAST_METHOD = re.compile(r"  __device__ (?:unsigned )?long remainder\(.*\n")
 _STRUCTS = {
     "int": "Divisor", "unsigned": "UnsignedDivisor", "long": "LongDivisor", "unsigned long": "UnsignedLongDivisor",
 }  # fmt: skip
@@ -85,6 +95,7 @@ _LONGS = (_LONG.replace("NAME", _STRUCTS[kind]).replace("TYPE", kind) for kind i
 _DEFINITIONS = "".join([_SIGNED, _UNSIGNED, *_LONGS])
 _METHODS = {"/": "quotient", "%": "remainder"}
 _ASSIGNED = frozenset({"/=", "%="})
+_BRANCHES = frozenset({"if", "else", "for", "while", "do", "case", "default", "?", "&&", "||", "sizeof", "decltype"})
 _CHAINED = frozenset({"*", *_METHODS})
 _SIGNS = "( [ { } , ; = + < > ? : return && || == != <= >= += -= *= /= %= & | ^ << >>"
 _BEFORE = frozenset(_SIGNS.split())  # an operand that nothing binds more strongly
@@ -110,6 +121,8 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
     if kernels:
         used = " ".join(edit.text for edit in edits)
         helpers = select_helpers(_DEFINITIONS, used, program.text)
+        if "take_digit" in used:
+            helpers = _LAST_METHOD.sub(lambda method: method[0] + _TAKE_DIGIT, helpers)
         first = min(_find_head(program, kernel) for kernel in kernels)
         edits.append(Edit(first, first, helpers + "\n"))
         text = apply_edits(program.unit.text, join_insertions(edits)).decode(errors="surrogateescape")
@@ -224,6 +237,12 @@ class _KernelDivisions:
             if self.tokens[i].text in _ASSIGNED and (edit := self._edit_assignment(i)):
                 yield edit
             operands = self._read_chain(i)
+            if edits := self._edit_digit(operands):
+                yield from edits
+                i = operands[-1][1]
+                while self.tokens[i].start < edits[1].end:
+                    i += 1
+                continue
             text = self._write_chain(operands) if len(operands) > 1 else None
             if text is None:
                 i += 1
@@ -231,6 +250,39 @@ class _KernelDivisions:
             end = operands[-1][1]
             yield Edit(self.tokens[i].start, self.tokens[end - 1].end, text)
             i = end
+
+    def _edit_digit(self, operands: list[tuple[int, int]]) -> list[Edit]:
+        """`w = i % width; i /= width;` of 64 bits as `w = by_width.take_digit(i);`; [] for other chains."""
+        tokens = self.tokens
+        if len(operands) != 2 or tokens[operands[1][0] - 1].text != "%" or operands[0][1] - operands[0][0] > 1:
+            return []
+        (at, _), divisor = operands
+        number, kind = self._find_number(divisor), self.types.find((at, at + 1))
+        start, end = self._find_statement(at)
+        by = [token.text for token in tokens[slice(*divisor)]]
+        quotient = [tokens[at].text, "/=", *by, ";"]
+        follows = [token.text for token in tokens[end : end + len(quotient)]] == quotient
+        once = [token.text for token in tokens[start:end]].count(tokens[at].text) == 1
+        is_known = number is not None and kind.endswith("long") and self.types.join(kind, number.type) == kind
+        if number is None or not (is_known and follows and once) or self.body.local(tokens[at]) < 0:
+            return []
+        name = self._name_divisor(_LaunchNumber(kind, number.expression), divisor)
+        last = tokens[end + len(quotient) - 1].end
+        return [
+            Edit(tokens[at].start, tokens[divisor[1] - 1].end, f"{name}.take_digit({tokens[at].text})"),
+            Edit(tokens[end - 1].end, last, ""),
+        ]
+
+    def _find_statement(self, at: int) -> tuple[int, int]:
+        """The tokens of the simple statement that a token is in; an empty range for one that may not execute it."""
+        tokens, start, end = self.tokens, at, at
+        while tokens[start - 1].text not in (";", "{", "}"):
+            start -= 1
+        while tokens[end].text not in (";", "{", "}"):
+            end += 1
+        words = [token.text for token in tokens[start:end]]
+        is_simple = tokens[end].text == ";" and words.count("(") == words.count(")") and not _BRANCHES & set(words)
+        return (start, end + 1) if is_simple else (at, at)
 
     def _edit_assignment(self, at: int) -> Edit | None:
         """`i /= width;` as `i = by_width.quotient(i);`; None for other assignments."""
