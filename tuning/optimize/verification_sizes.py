@@ -69,11 +69,13 @@ def draw_sizes(arguments: Arguments, seed: int) -> list[Arguments]:
     ]
 
 
-def divide_sizes(text: str, arguments: Arguments, factor: int) -> Arguments:
-    """The arguments, by default those of the program, with all large sizes divided."""
-    words = arguments or default_words(text)
+def divide_sizes(words: Arguments, factor: int, only: int | None = None) -> Arguments:
+    """The arguments of a program with all large sizes divided, or the one at a place alone."""
     return tuple(
-        with_size(word, size_of(word) // factor) if size_of(word) >= LEAST_DIVIDED * factor else word for word in words
+        with_size(word, size_of(word) // factor)
+        if size_of(word) >= LEAST_DIVIDED * factor and only in (None, place)
+        else word
+        for place, word in enumerate(words)
     )
 
 

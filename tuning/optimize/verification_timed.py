@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from hipsynth.tuning.optimize.documents import VerificationCheck
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
-from hipsynth.tuning.optimize.verification_sizes import default_words, divide_sizes
+from hipsynth.tuning.optimize.verification_sizes import Arguments, default_words, divide_sizes
 from hipsynth.tuning.optimize.verification_support import (
     POISON,
     TrialSource,
@@ -74,22 +74,33 @@ def _find_missing_growth(
     source: TrialSource, text: str, before: CandidateMeasurement, after: CandidateMeasurement
 ) -> str:
     """What does not grow as the original's from the largest checked size. Tiles that are not full there make it look
-    so: then a size between decides, at which the outputs must be equal, too."""
+    so, or rows that are short there: then a size between decides, at which the outputs must be equal, too."""
     conditions = [source.run_conditions(size) for size in source.sizes]
     largest = max(conditions, key=lambda size: source.reference_trial(size).duration_ns)
     fault = _compare_growth(run_both(source, text, largest), before, after)
     if not fault or source.clock.late:
         return fault
-    for factor in BETWEEN:
-        size = divide_sizes(source.original, before.arguments, factor)
-        exact_s = max(before.exact_s, after.exact_s) / factor
-        if size in (before.arguments, default_words(source.original)) or exact_s > source.most_exact_s:
-            continue
+    for size in _list_between(source, before.arguments, max(before.exact_s, after.exact_s)):
         between = source.run_conditions(size)
         trials = run_both(source, text, between)
         is_equal = all(trial.ok for trial in trials) and source.check_equal("timed_size", text, between).passed
-        return fault if not is_equal or _compare_growth(trials, before, after) else ""
+        if is_equal and not _compare_growth(trials, before, after):
+            return ""
+        if source.clock.late:
+            break
     return fault
+
+
+def _list_between(source: TrialSource, arguments: Arguments, exact_s: float) -> Iterator[Arguments]:
+    """Sizes between the checked ones and the timed one that run in full within the usual time: all of them divided,
+    then each alone, by as much as possible, so that a kernel for rows of some length meets such rows, but few."""
+    words = arguments or default_words(source.original)
+    for only in (None, *(range(len(words)) if len(words) > 1 else ())):
+        for factor in BETWEEN if only is None else reversed(BETWEEN):
+            size = divide_sizes(words, factor, only)
+            if size != words and exact_s / factor <= source.most_exact_s:
+                yield size
+                break
 
 
 def _compare_growth(trials: Sequence[Trial], before: CandidateMeasurement, after: CandidateMeasurement) -> str:

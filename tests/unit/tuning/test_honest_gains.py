@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,9 +15,14 @@ from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.verification_checks import check_precision
 from hipsynth.tuning.optimize.verification_repeats import check_repeated_calls
-from hipsynth.tuning.optimize.verification_sizes import candidate_arguments
+from hipsynth.tuning.optimize.verification_sizes import candidate_arguments, divide_sizes
 from hipsynth.tuning.optimize.verification_support import run_both
-from hipsynth.tuning.optimize.verification_timed import _compare_growth, _compare_in_full, check_timed_size
+from hipsynth.tuning.optimize.verification_timed import (
+    _compare_growth,
+    _compare_in_full,
+    _list_between,
+    check_timed_size,
+)
 from hipsynth.tuning.optimize.verify import Verification, Verifier
 from hipsynth.tuning.trial import Tolerance, run_trial, target_of
 
@@ -208,6 +214,16 @@ def test_tiles_that_small_sizes_do_not_fill_are_no_less_work(cheat: bool) -> Non
     check = check_timed_size(checked, text, long, after)
     assert check.passed is not cheat, check
     assert check.detail.endswith(" loads" if cheat else "work grows as the original's")
+
+
+def test_sizes_between_are_divided_together_or_alone() -> None:
+    """A kernel that keeps rows in registers meets rows as long as the timed ones where rows alone are fewer."""
+    assert divide_sizes(("8192", "1024", "3"), 4) == ("2048", "256", "3")
+    assert divide_sizes(("8192", "1024", "3"), 4, 0) == ("2048", "1024", "3")
+    source = SimpleNamespace(original="", most_exact_s=5.0)
+    sizes = list(_list_between(source, ("8192", "1024", "3"), 15.0))  # type: ignore[arg-type]
+    assert sizes == [("2048", "256", "3"), ("512", "1024", "3"), ("8192", "64", "3")]
+    assert list(_list_between(source, ("8192",), 15.0)) == [("2048",)]  # type: ignore[arg-type]
 
 
 def test_an_honest_program_passes_every_check(verifier: Verifier) -> None:
