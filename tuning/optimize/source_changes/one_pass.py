@@ -365,31 +365,19 @@ class _Writer:
 
     # --- edits -------------------------------------------------------------------------------------------------------
 
-    def _indent_of(self, statement: Statement) -> str:
-        text, start = self.reader.body.program.unit.text, self.reader.body.tokens[statement.start].start
-        line = text[text.rfind(b"\n", 0, start) + 1 : start].decode(errors="surrogateescape")
-        return line[: len(line) - len(line.lstrip())]
-
     def _open_first(self, lines: Sequence[str]) -> Iterator[Edit]:
         """Lines before the statement that the first loop is in, and before its pragma."""
-        start = self._begin_of(self.first.sibling)
-        indent = self._indent_of(self.first.sibling)
+        start = self.reader.find_begin(self.first.sibling)
+        indent = self.reader.read_indent(self.first.sibling)
         yield Edit(start, start, "".join(f"{line}\n{indent}" for line in lines))
-
-    def _begin_of(self, statement: Statement) -> int:
-        """Where a statement begins, with a pragma before it."""
-        text, start = self.reader.body.program.unit.text, self.reader.body.tokens[statement.start].start
-        before = text[:start].rstrip()
-        line = before.rfind(b"\n") + 1
-        return line + len(before[line:]) - len(before[line:].lstrip()) if before[line:].lstrip()[:1] == b"#" else start
 
     def _replace_update(self, update: Statement, lines: Sequence[str]) -> Iterator[Edit]:
         tokens = self.reader.body.tokens
         start, end = tokens[update.start].start, tokens[update.end - 1].end
         (inside,) = self.first.statement.parts
-        indent = self._indent_of(self.first.statement)
+        indent = self.reader.read_indent(self.first.statement)
         if inside.kind == "block":
-            indent = self._indent_of(update)
+            indent = self.reader.read_indent(update)
             yield Edit(start, end, f"\n{indent}".join(lines))
         else:
             yield Edit(start, end, "{" + "".join(f"\n{indent}  {line}" for line in lines) + f"\n{indent}}}")
@@ -398,6 +386,6 @@ class _Writer:
         """Other lines in place of a loop, and of its pragma."""
         statement = loop.statement
         end = self.reader.body.tokens[statement.end - 1].end
-        indent = self._indent_of(statement)
+        indent = self.reader.read_indent(statement)
         text = "\n".join(line if line.startswith("#") else indent + line for line in lines)
-        return Edit(self._begin_of(statement), end, text.removeprefix(indent))
+        return Edit(self.reader.find_begin(statement), end, text.removeprefix(indent))

@@ -201,6 +201,19 @@ class RowReader:
         second = tokens[first + 1]
         return tokens[first].text if plain and second.identifier and second.start in self.body.locals else ""
 
+    def read_indent(self, statement: Statement) -> str:
+        """The white space before the line that a statement begins in."""
+        text, start = self.body.program.unit.text, self.body.tokens[statement.start].start
+        line = text[text.rfind(b"\n", 0, start) + 1 : start].decode(errors="surrogateescape")
+        return line[: len(line) - len(line.lstrip())]
+
+    def find_begin(self, statement: Statement) -> int:
+        """Where a statement begins, with a pragma before it."""
+        text, start = self.body.program.unit.text, self.body.tokens[statement.start].start
+        before = text[:start].rstrip()
+        line = before.rfind(b"\n") + 1
+        return line + len(before[line:]) - len(before[line:].lstrip()) if before[line:].lstrip()[:1] == b"#" else start
+
     # --- what may change between them --------------------------------------------------------------------------------
 
     def check_unchanged(self, span: Span, names: Sequence[int], own: Sequence[Span] = ()) -> None:
