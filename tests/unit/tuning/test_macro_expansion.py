@@ -75,7 +75,8 @@ def test_joined_kernels_have_what_macros_stand_for_and_others_keep_them() -> Non
     (fusion,) = find_fusions(read_program(ROWS, "gfx942"))
     assert fusion.kernels == ("scale", "shift")
     assert "void spread(const float* sum, float* out) {\n  HERE;\n  out[OWN] = sum[AT(" in fusion.text
-    assert "    if (!(x >= WIDTH)) {\n      out[((y) * WIDTH + (x))] = 2.0f * in[((y) * WIDTH + (x))];\n" in fusion.text
+    joined = "  if (x >= WIDTH) return;\n  // scale\n  out[((y) * WIDTH + (x))] = 2.0f * in[((y) * WIDTH + (x))];\n"
+    assert joined in fusion.text
     before, after = (run_trial(text, target_of("gfx942"), Conditions(exact=True)) for text in (ROWS, fusion.text))
     comparison = compare_trials(before, after)
     assert comparison.equal and comparison.exact, comparison.reason
