@@ -28,7 +28,7 @@ from hipsynth.core.workers import map_unordered
 from hipsynth.library.harness import read_runnable
 from hipsynth.simulator.devices import device_of, load_device
 from hipsynth.tuning.optimize.confirm import DRAWN
-from hipsynth.tuning.optimize.documents import OptimizeDocument
+from hipsynth.tuning.optimize.documents import OptimizeDocument, list_path
 from hipsynth.tuning.optimize.evaluate import SHORT_LAUNCH
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
 from hipsynth.tuning.trial import target_of
@@ -184,13 +184,7 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 def name_path(answer: OptimizeDocument) -> str:
     """The transformations that led to the answer, each with its kernel."""
-    steps = {step.number: step for step in answer.steps}
-    at = answer.step
-    path: list[str] = []
-    while at >= 0:
-        path.insert(0, f"{steps[at].transformation} {steps[at].kernel}")
-        at = steps[at].parent
-    return ", ".join(path)
+    return ", ".join(f"{step.transformation} {step.kernel}" for step in list_path(answer.steps, answer.step))
 
 
 def format_row(row: OptimizedProgram) -> list[str]:

@@ -3,7 +3,7 @@
     python -m studies.roofline_tutorial [stencil product attention] [--budget 60] [--page]
 
 `synth optimize` and then `synth swizzle` change each program; every version is profiled on the simulator. Prints the
-tables, or writes them into the pages. Some ten minutes for all of them.
+tables, or writes them into the pages. Some five minutes for all of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.profiling.metrics import roofline
 from hipsynth.profiling.metrics.bottleneck import UNITS
 from hipsynth.simulator import devices
-from hipsynth.tuning.optimize.documents import SearchStep
+from hipsynth.tuning.optimize.documents import SearchStep, list_path
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
 from hipsynth.tuning.swizzle.search import SwizzleSettings, search_mappings
 from hipsynth.tuning.trial import run_trial, target_of
@@ -88,7 +88,7 @@ class ProgramVersion:
         return [k for k in self.kernels if k.dispatches * k.duration_ns >= NOTABLE * self.duration_ns]
 
 
-def locate(kernel: KernelRecord) -> tuple[float, float]:
+def find_point(kernel: KernelRecord) -> tuple[float, float]:
     """FLOP/B at the HBM, GFLOP/s."""
     return kernel.metrics["HBM_Arithmetic_Intensity"] or 0.0, kernel.metrics["HBM_GFLOPS"] or 0.0
 
@@ -96,14 +96,14 @@ def locate(kernel: KernelRecord) -> tuple[float, float]:
 def find_roof(kernel: KernelRecord) -> float:
     """The GFLOP/s under the line of the HBM and the peak of the units that the kernel computes with, for floats."""
     limits = roofline.device_ceilings(DEVICE)
-    intensity, _ = locate(kernel)
+    intensity, _ = find_point(kernel)
     uses_matrix_cores = kernel.counters.get("SQ_INSTS_MFMA", 0) > 0
     peak = roofline.matrix_peaks(DEVICE)["FP32 matrix"] if uses_matrix_cores else limits.compute["FP32"]
     return min(peak, intensity * limits.bandwidth["HBM"])
 
 
 def format_kernel(version: ProgramVersion, kernel: KernelRecord) -> tuple[str, ...]:
-    intensity, gflops = locate(kernel)
+    intensity, gflops = find_point(kernel)
     roof = find_roof(kernel)
     share = f"{100 * gflops / roof:.0f}" if roof else ""
     hits = kernel.metrics["L2_Cache_Hit_Rate"] or 0.0
@@ -121,16 +121,6 @@ def run_version(name: str, text: str) -> ProgramVersion:
     return ProgramVersion(name, text, trial.kernels)
 
 
-def list_path(steps: Sequence[SearchStep], last: int) -> list[SearchStep]:
-    """The steps that led to a result, the first one first."""
-    by_number = {step.number: step for step in steps}
-    path: list[SearchStep] = []
-    while last >= 0:
-        path.insert(0, by_number[last])
-        last = by_number[last].parent
-    return path
-
-
 def format_step(step: SearchStep) -> tuple[str, ...]:
     return f"`{step.transformation}`", f"`{step.kernel}`", step.reason
 
@@ -139,7 +129,7 @@ def draw_points(tutorial: Tutorial, versions: Sequence[ProgramVersion]) -> None:
     figure, axes = plt.subplots(figsize=(7.6, 4.0))
     draw_roofs(axes, roofline.device_ceilings(DEVICE))
     for version in versions:
-        points = [locate(kernel) for kernel in version.notable]
+        points = [find_point(kernel) for kernel in version.notable]
         axes.plot(*zip(*points, strict=True), "o", color=COLOURS[version.name], ms=7, zorder=3, label=version.name)
     axes.set(xscale="log", yscale="log", xlim=INTENSITIES, ylim=(10, 5e5))
     axes.set_xlabel("arithmetic intensity at the HBM, FLOP/B")

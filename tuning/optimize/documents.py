@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -57,6 +57,16 @@ class SearchStep:
     reason: str
     outcome: StepOutcome
     changed: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+
+def list_path(steps: Iterable[SearchStep], last: int) -> list[SearchStep]:
+    """The steps that led to the one with number `last`, the first one first; none for -1, the original."""
+    by_number = {step.number: step for step in steps}
+    path: list[SearchStep] = []
+    while last >= 0:
+        path.insert(0, by_number[last])
+        last = by_number[last].parent
+    return path
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class FloatBounds:
         if node.kind == "choice":
             return min(self._find(node.parts[1]), self._find(node.parts[2]))
         if node.kind == "binary" and node.text == "+":
-            return _add(*map(self._find, node.parts))
+            return _add_bounds(*map(self._find, node.parts))
         if node.kind == "binary" and node.text == "*":
             return 0.0 if self._is_never_negative(_list_factors(node)) else -math.inf
         if node.kind == "binary" and node.text == "/":
@@ -84,7 +84,7 @@ class FloatBounds:
             return max([min(map(self._find, node.parts)), *numbers])  # the other one where one is NaN
         if node.text in _FUSED and len(node.parts) == 3:
             factors = [factor for part in node.parts[:2] for factor in _list_factors(part)]
-            return _add(0.0 if self._is_never_negative(factors) else -math.inf, self._find(node.parts[2]))
+            return _add_bounds(0.0 if self._is_never_negative(factors) else -math.inf, self._find(node.parts[2]))
         return -math.inf
 
     def _is_number(self, node: ExpressionNode) -> bool:
@@ -134,7 +134,7 @@ class FloatBounds:
         return {name: number for name, number in constants.items() if counts[name] == 1}
 
 
-def _add(left: float, right: float) -> float:
+def _add_bounds(left: float, right: float) -> float:
     """The bound of a sum."""
     return max(left, right) if left >= 0 and right >= 0 else -math.inf
 

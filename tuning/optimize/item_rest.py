@@ -128,14 +128,14 @@ def _list_loads(
 ) -> Iterator[tuple[Span, PassedValue]]:
     """The elements of arrays in the rest that conditions around the statement loaded before, one of each array."""
     kinds = {parameter.name: parameter.base for parameter in body.kernel.parameters}
-    loaded = {_identify(body, element) for span in conditions for element in _list_elements(body, span, arrays)}
+    loaded = {_identify_element(body, element) for span in conditions for element in _list_elements(body, span, arrays)}
     names: dict[str, PassedValue] = {}
     for span in spans:
         for element in _list_elements(body, span, arrays):
             array = body.tokens[element[0]].text
             text = text_between(body.program.unit, body.tokens, *element)
             value = PassedValue(f"{array}_element", kinds[array], text)
-            if _identify(body, element) in loaded and names.setdefault(array, value) == value:
+            if _identify_element(body, element) in loaded and names.setdefault(array, value) == value:
                 yield element, value
 
 
@@ -168,6 +168,6 @@ def _list_elements(body: Body, span: Span, arrays: Collection[str]) -> Iterator[
             yield i, end
 
 
-def _identify(body: Body, span: Span) -> tuple[tuple[str, int], ...]:
+def _identify_element(body: Body, span: Span) -> tuple[tuple[str, int], ...]:
     """An expression with the declarations of its variables."""
     return tuple((token.text, body.local(token)) for token in body.tokens[slice(*span)])

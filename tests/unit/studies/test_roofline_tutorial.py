@@ -9,7 +9,7 @@ import needs
 import pytest
 
 from hipsynth.core.kernel_record import KernelRecord
-from hipsynth.tuning.optimize.documents import SearchStep, StepOutcome
+from hipsynth.tuning.optimize.documents import SearchStep, StepOutcome, list_path
 from studies import roofline_tutorial
 
 _GAIN = re.compile(r"All launches together: .* us, ([\d.]+) times as fast\.")
@@ -21,10 +21,10 @@ def list_step(number: int, parent: int, name: str) -> SearchStep:
 
 def test_the_steps_of_a_table_are_those_that_led_to_the_result() -> None:
     steps = [list_step(0, -1, "fuse"), list_step(1, 0, "unroll"), list_step(2, 0, "jam"), list_step(3, 2, "hints")]
-    path = roofline_tutorial.list_path(steps, 3)
+    path = list_path(steps, 3)
     assert [step.transformation for step in path] == ["fuse", "jam", "hints"]
     assert roofline_tutorial.format_step(path[0]) == ("`fuse`", "`k`", "limited by hbm")
-    assert roofline_tutorial.list_path(steps, -1) == []
+    assert list_path(steps, -1) == []
 
 
 @pytest.mark.parametrize("matrix", [False, True], ids=["vector", "matrix"])

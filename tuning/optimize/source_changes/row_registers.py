@@ -103,8 +103,8 @@ class _Writer:
             f"// Lanes {rule} for the loops below.",
             *arrays,
             f"const {head.type} row_begin = {head.init};",
-            f"const bool fills_row = row_begin + {_times(count - 1, head.step)} < {head.bound};",
-            f"const {head.type} row_rest = fills_row ? row_begin + {_times(count, head.step)} : row_begin;",
+            f"const bool fills_row = row_begin + {_write_offset(count - 1, head.step)} < {head.bound};",
+            f"const {head.type} row_rest = fills_row ? row_begin + {_write_offset(count, head.step)} : row_begin;",
         ]
 
     def _write_loop(self, loop: RowLoop, count: int) -> list[str]:
@@ -123,7 +123,7 @@ class _Writer:
             "if (fills_row) {",
             "#pragma unroll",
             f"for (int row_i = 0; row_i < {count}; ++row_i) {{",
-            f"const {head.type} {variable} = row_begin + {_times('row_i', head.step)};",
+            f"const {head.type} {variable} = row_begin + {_write_offset('row_i', head.step)};",
             *(f"{each.name}_registers[row_i] = {each.write(reader, loop)};" for each in loads),
             self._write_iteration(inside, used, loop),
             *(f"{each.write(reader, loop)} = {each.name}_registers[row_i];" for each in stores),
@@ -147,5 +147,5 @@ class _Writer:
         return apply_edits(text[start:end], edits).decode(errors="surrogateescape").strip()
 
 
-def _times(count: int | str, step: str) -> str:
+def _write_offset(count: int | str, step: str) -> str:
     return str(count) if step == "1" else f"{count} * {step}"
