@@ -10,7 +10,7 @@ from hipsynth.source.declarations import KERNEL_MARK
 from hipsynth.source.edits import Edit, apply_edits, join_insertions
 from hipsynth.source.layout import find_spaces, lay_out
 from hipsynth.tuning.optimize.function_text import choose_free_name, wrap_parameters
-from hipsynth.tuning.optimize.helper_text import select_helpers
+from hipsynth.tuning.optimize.helper_text import find_head, select_helpers
 from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.shape_dispatch import SizeGuard, guard_edits
 from hipsynth.tuning.optimize.statements import NotUnderstood
@@ -60,7 +60,7 @@ def emit_program(
         guard = (guards or {}).get(kernel.name)
         edits += changed if guard is None else guard_edits(program, kernel, changed, guard)
     if helpers:
-        start = min(kernel.start for kernel in program.kernels)
+        start = min(find_head(program.unit.text, kernel.start) for kernel in program.kernels)
         used = " ".join(edit.text for edit in edits)
         text = select_helpers("".join(sorted(helpers)), used, program.text)
         edits = _join_insertions([*edits, Edit(start, start, text)])

@@ -9,6 +9,14 @@ from hipsynth.source.outline import outline_macros
 _DEFINITION_END = re.compile(r"(?<=\n}\n)|(?<=\n};\n)")
 _DEFINED = re.compile(r"^(?:struct (\w+) \{|__device__ __forceinline__ \w+ (\w+)\()", re.M)
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_COMMENT_LINE = re.compile(rb"(?:^|\n)([ \t]*//[^\n]*\n)\Z")
+
+
+def find_head(text: bytes, start: int) -> int:
+    """Where the lines of comment right above a definition begin; its own beginning without any."""
+    while (match := _COMMENT_LINE.search(text[:start])) is not None:
+        start = match.start(1)
+    return start
 
 
 def select_helpers(helpers: str, used: str, program: str) -> str:

@@ -13,6 +13,7 @@ from hipsynth.source.tokens import find_closing, split_at
 from hipsynth.source.type_sizes import type_bytes
 from hipsynth.tuning.optimize.function_text import choose_free_name, wrap_parameters
 from hipsynth.tuning.optimize.fused_program import Fusion
+from hipsynth.tuning.optimize.helper_text import find_head
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.launch_shape import is_dim3_variable
 from hipsynth.tuning.optimize.macro_expansion import names_numbers_alone
@@ -25,7 +26,6 @@ _PLAIN = re.compile(r"[A-Za-z_]\w*")
 _MEMBERS = frozenset({".", "->", "::"})
 MOST_NAME = 60
 INDENT = "    "
-_COMMENT_LINE = re.compile(rb"(?:^|\n)([ \t]*//[^\n]*\n)\Z")
 
 
 @dataclass(frozen=True)
@@ -262,26 +262,19 @@ def _replace_kernels(
     """The edits that put a kernel behind the last one of a run, and take out those that it replaces."""
     last = max((call.kernel for call in run), key=lambda kernel: kernel.end)
     edits = [
-        Edit(_find_comment(program, kernel), _find_next_line(program, kernel.end), "")
+        Edit(find_head(program.unit.text, kernel.start), _find_next_line(program, kernel.end), "")
         for kernel in replaced.values()
         if kernel is not last
     ]
     if last.name in replaced:
-        return [*edits, Edit(_find_comment(program, last), last.end, text)]
+        return [*edits, Edit(find_head(program.unit.text, last.start), last.end, text)]
     return [*edits, Edit(last.end, last.end, f"\n\n{text}")]
-
-
-def _find_comment(program: ParsedProgram, kernel: KernelDefinition) -> int:
-    """Where the lines of comment right above a kernel begin; the kernel's own beginning without any."""
-    start = kernel.start
-    while (match := _COMMENT_LINE.search(program.unit.text[:start])) is not None:
-        start = match.start(1)
-    return start
 
 
 def _read_comment(program: ParsedProgram, kernel: KernelDefinition) -> str:
     """The lines of comment right above a kernel, without their indentation."""
-    lines = program.unit.text[_find_comment(program, kernel) : kernel.start].decode(errors="surrogateescape")
+    head = find_head(program.unit.text, kernel.start)
+    lines = program.unit.text[head : kernel.start].decode(errors="surrogateescape")
     return "".join(f"{line.strip()}\n" for line in lines.splitlines())
 
 

@@ -18,15 +18,14 @@ from hipsynth.source.edits import Edit, apply_edits, join_insertions
 from hipsynth.source.tokens import find_closing
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.function_text import COLUMNS, choose_free_name
-from hipsynth.tuning.optimize.helper_text import select_helpers
+from hipsynth.tuning.optimize.helper_text import find_head, select_helpers
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.source_changes.integer_types import TYPE_WORDS, IntegerTypes
 from hipsynth.tuning.optimize.source_changes.launch_numbers import LaunchNumbers
-from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
+from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
 from hipsynth.tuning.optimize.statements import NotUnderstood
 
-NOTABLE = 0.1  # share of the program's time from which a kernel is worth it
 WHY = "a division of integers takes 25 instructions, a multiplication by its inverse 7"
 _SIGNED = """\
 // Divides exactly by a number that a launch shares (Granlund and Montgomery, Division by invariant integers, 1994).
@@ -123,22 +122,13 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
         helpers = select_helpers(_DEFINITIONS, used, program.text)
         if "take_digit" in used:
             helpers = _LAST_METHOD.sub(lambda method: method[0] + _TAKE_DIGIT, helpers)
-        first = min(_find_head(program, kernel) for kernel in kernels)
+        first = min(find_head(program.unit.text, kernel.start) for kernel in kernels)
         edits.append(Edit(first, first, helpers + "\n"))
         text = apply_edits(program.unit.text, join_insertions(edits)).decode(errors="surrogateescape")
         yield SourceChange(" + ".join(kernel.name for kernel in kernels), text, WHY)
 
 
 CHANGER = SourceChanger("SQ_INSTS_VALU", list_changes)
-
-
-def _find_head(program: ParsedProgram, kernel: KernelDefinition) -> int:
-    """Where the kernel begins with the comment above it."""
-    text = program.unit.text
-    at = text.rfind(b"\n", 0, kernel.start) + 1
-    while text[text.rfind(b"\n", 0, max(at - 1, 0)) + 1 : at].startswith(b"//"):
-        at = text.rfind(b"\n", 0, at - 1) + 1
-    return at if text[at : kernel.start].startswith(b"//") or not text[at : kernel.start].strip() else kernel.start
 
 
 @dataclass(frozen=True)

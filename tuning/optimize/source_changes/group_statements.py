@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from hipsynth.source.edits import Edit, apply_edits
-from hipsynth.tuning.optimize.helper_text import select_helpers
+from hipsynth.tuning.optimize.helper_text import find_head, select_helpers
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.source_changes.group_size import read_group_size
@@ -29,9 +29,17 @@ def list_group_changes(
         if edits:
             used = " ".join(edit.text for edit in edits)
             if definitions := select_helpers(helpers, used, program.text):
-                edits.append(Edit(kernel.start, kernel.start, definitions))
+                head = find_head(program.unit.text, kernel.start)
+                edits.append(Edit(head, head, definitions))
             text = apply_edits(program.unit.text, edits).decode(errors="surrogateescape")
             yield SourceChange(kernel.name, text, why)
+
+
+def spell_expression(body: Body, span: tuple[int, int]) -> str:
+    """The words of an expression; of a local constant, those of its value."""
+    tokens = body.tokens
+    place = body.local(tokens[span[0]]) if span[1] - span[0] == 1 else -1
+    return "".join(token.text for token in tokens[slice(*body.constants.get(place, span))])
 
 
 def _edit_kernel(program: ParsedProgram, kernel: KernelDefinition, edit_statement: EditStatement) -> Iterator[Edit]:

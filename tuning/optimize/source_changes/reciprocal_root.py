@@ -18,9 +18,8 @@ from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.float_bounds import LEAST_NORMAL, FloatBounds
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
-from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
+from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
 
-NOTABLE = 0.1  # share of the program's time from which a kernel is worth it
 _ROOTS = frozenset({"sqrtf", "__fsqrt_rn"})  # of floats
 _ONE = frozenset({"1", "1.0f", "1.f", "1.0F", "1.F"})
 _RECIPROCAL = "rsqrtf"

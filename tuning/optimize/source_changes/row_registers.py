@@ -19,12 +19,11 @@ from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.source_changes.row_elements import RowElement, find_shared_rows
 from hipsynth.tuning.optimize.source_changes.row_loops import RowLoop, RowReader, read_source
-from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
+from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 
 COUNTS = (16, 8, 32, 4)  # elements that a lane keeps
 MOST_BYTES = 128  # of a lane's elements: a quarter of the registers that leave room for four wavefronts
-NOTABLE = 0.1  # share of the program's time from which a kernel is worth it
 
 
 def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Target) -> Iterator[SourceChange]:

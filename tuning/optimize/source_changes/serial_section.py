@@ -16,7 +16,7 @@ from hipsynth.source.tokens import split_at
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.program_model import ParsedProgram
-from hipsynth.tuning.optimize.source_changes.group_statements import list_group_changes
+from hipsynth.tuning.optimize.source_changes.group_statements import list_group_changes, spell_expression
 from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
 from hipsynth.tuning.optimize.transformations.split_loops.first_places import FIRST_OF_LANES
@@ -45,16 +45,8 @@ def _is_serial(body: Body, statement: Statement) -> bool:
     if statement.kind != "if" or len(statement.parts) != 1 or statement.parts[0].kind != "block":
         return False
     sides = split_at(body.tokens, *statement.head, "==")
-    texts = [_resolve_index(body, side) for side in sides]
+    texts = [spell_expression(body, side) for side in sides]
     return len(sides) == 2 and "0" in texts and _INDEX in texts
-
-
-def _resolve_index(body: Body, span: tuple[int, int]) -> str:
-    """The words of an expression; of a local constant that is the index of the work-item, that index."""
-    tokens = body.tokens
-    place = body.local(tokens[span[0]]) if span[1] - span[0] == 1 else -1
-    span = body.constants.get(place, span)
-    return "".join(token.text for token in tokens[slice(*span)])
 
 
 @dataclass

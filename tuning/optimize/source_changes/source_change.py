@@ -9,6 +9,8 @@ from hipsynth.profiling.backends.protocol import Target
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.program_model import ParsedProgram
 
+NOTABLE = 0.1  # share of the program's time from which a kernel is worth it
+
 
 @dataclass(frozen=True)
 class SourceChange:

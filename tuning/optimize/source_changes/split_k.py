@@ -23,13 +23,12 @@ from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.source_changes.row_loops import LoopSteps, RowLoop, RowReader
-from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
+from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 
 MOST_PARTS = 64
 FEWER = 4  # by which the second number of parts that is tried is less
 GROUPS_OF_A_UNIT = 2  # work-groups per CU that the parts make
-NOTABLE = 0.1  # share of the program's time from which a kernel is worth it
 _CHANGING = re.compile(r"\+\+|--|(?<![<>=!])=(?!=)")
 _ZERO = re.compile(r"=\{?(0(\.0?f?)?)?\}?")
 _FUSED = frozenset({"fmaf", "fma"})

@@ -11,11 +11,9 @@ from hipsynth.profiling.backends.protocol import Target
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.source_changes.retile.plain_product import write_plain_product
-from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
+from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
 from hipsynth.tuning.optimize.source_changes.tilings import list_tilings, write_tilings
 from hipsynth.tuning.optimize.statements import NotUnderstood
-
-NOTABLE = 0.1  # share of the program's time from which a kernel is worth it
 
 
 def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Target) -> Iterator[SourceChange]:

@@ -11,7 +11,7 @@ from hipsynth.core.errors import HipsynthError
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, KernelTime
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram, read_program
-from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
+from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
 from hipsynth.tuning.optimize.source_changes.tilings import list_tilings, write_tilings
 from hipsynth.tuning.optimize.source_changes.work_axes import (
     flat_number,
@@ -26,7 +26,6 @@ from hipsynth.tuning.optimize.source_changes.work_axes.numbered_kernel import Nu
 from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import Shape
 
-NOTABLE = 0.1  # share of the program's time from which a kernel is worth it
 FLAT_GROUP = 256  # work-items
 TILINGS = ("matrix_cores", "lds_tile", "lds_transpose")
 WHY = "work-items along x and y of the grid can share what they load"
