@@ -13,6 +13,7 @@ from hipsynth.tuning.optimize.analysis_faults import AnalysisFaults, iterate_saf
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.program_model import ParsedProgram
 from hipsynth.tuning.optimize.source_changes import (
+    branch_free,
     fast_division,
     one_pass,
     reciprocal_root,
@@ -20,6 +21,8 @@ from hipsynth.tuning.optimize.source_changes import (
     row_registers,
     serial_section,
     split_k,
+    stride_groups,
+    wave_barriers,
     wave_sums,
     work_axes,
 )
@@ -31,11 +34,14 @@ SOURCE_CHANGES: Mapping[str, SourceChanger] = {
     "retile": retile.CHANGER,
     "serial_section": serial_section.CHANGER,
     "wave_sums": wave_sums.CHANGER,
+    "wave_barriers": wave_barriers.CHANGER,
     "row_registers": row_registers.CHANGER,
     "one_pass": one_pass.CHANGER,
     "split_k": split_k.CHANGER,
     "reciprocal_root": reciprocal_root.CHANGER,
     "fast_division": fast_division.CHANGER,
+    "branch_free": branch_free.CHANGER,
+    "stride_groups": stride_groups.CHANGER,
 }
 
 
