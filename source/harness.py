@@ -12,13 +12,20 @@ from dataclasses import dataclass, field, replace
 from hipsynth.core.errors import BadInput, HipsynthError, UsageError, suggest_name
 from hipsynth.core.reasons import Reason
 from hipsynth.source.declarations import FunctionDeclaration, FunctionParameter
-from hipsynth.source.launch_blocks import find_launch_block
+from hipsynth.source.launch_shapes import (
+    count_groups,
+    find_launch_block,
+    find_launch_grid,
+    find_launch_numbers,
+)
 from hipsynth.source.outline import blank_opaque, outline_kernels, without_comments
 from hipsynth.source.template_arguments import choose_template_arguments, fill_in_types
 from hipsynth.source.torch_sources import keep_device_code, uses_pytorch
 
 Shape = tuple[int, int, int]
 ITEMS = 1 << 20  # work-items of a launch whose shape nobody gave: they fill every device
+MOST_ITEMS = 1 << 25  # of one that host code gives
+LEAST_SIDE = 16  # of sizes for which host code gives a grid
 SIDE = 1 << 10  # of two dimensions
 CAREFUL_ELEMENTS = 4  # for each product of all numbers, as coordinates have three
 FLAT_BLOCK, SQUARE_BLOCK = (256, 1, 1), (16, 16, 1)
@@ -102,8 +109,9 @@ def lacks_main(text: str) -> bool:
 @dataclass(frozen=True)
 class KernelLaunchPlan:
     """A launch for a kernel that no host code launches: integer arguments by name, and the elements of each buffer.
-    `sized`: by dimension of the grid, the argument whose elements it covers, if it is one; `careful`: buffers have room
-    for the product of all numbers, not of the two largest."""
+    `sized`: by dimension of the grid, the argument whose elements it covers, if it is one; `extents`: the grid as host
+    code gives it, in the kernel's parameters; `careful`: buffers have room for the product of all numbers, not of the
+    two largest."""
 
     kernel: FunctionDeclaration
     grid: Shape
@@ -111,6 +119,7 @@ class KernelLaunchPlan:
     numbers: Mapping[str, float]
     elements: int
     sized: tuple[str, ...] = ()
+    extents: tuple[str, ...] = ()
     careful: bool = False
     lds_bytes: int = 0  # of dynamic LDS
     template: Mapping[str, str] = field(default_factory=dict)  # arguments of its template
@@ -128,42 +137,72 @@ class KernelLaunchPlan:
 
 
 def choose_launches(text: str, choices: HarnessChoices, careful: bool = False) -> list[KernelLaunchPlan]:
-    """The launch of each kernel of a text, in source order: as chosen, else work-items that fill every device.
-    `careful`: sizes for kernels that index with products of many of their arguments."""
-    return [
-        replace(_choose_launch(kernel, is_flat, block, choices, careful), lds_bytes=lds_bytes)
-        for kernel, is_flat, block, lds_bytes in _flat_kernels(text)
-    ]
+    """The launch of each kernel of a text, in source order: as chosen, else as host code launches it, else work-items
+    that fill every device. `careful`: sizes for kernels that index with products of many of their arguments."""
+    return [replace(_choose_like_host(host, choices, careful), lds_bytes=host.lds_bytes) for host in _read_host(text)]
+
+
+@dataclass(frozen=True)
+class _HostLaunch:
+    """A kernel that a text defines, and how its host code launches it. `is_flat`: the kernel uses one dimension of its
+    launch alone; `block`: the usual one if the host code gives none in numbers; `extents`: the grid, () if it is not
+    known; `numbers`: of the parameters that the host code gives in numbers."""
+
+    kernel: FunctionDeclaration
+    is_flat: bool
+    block: Shape
+    lds_bytes: int
+    extents: tuple[str, ...]
+    numbers: Mapping[str, int]
 
 
 @functools.lru_cache(maxsize=16)
-def _flat_kernels(text: str) -> tuple[tuple[FunctionDeclaration, bool, Shape, int], ...]:
-    """The kernels that a text defines, whether each uses one dimension of its launch alone, the shape of its groups,
-    as host code launches it or the usual one, and its bytes of dynamic LDS."""
+def _read_host(text: str) -> tuple[_HostLaunch, ...]:
     code = blank_opaque(text)
     kernels = [kernel for kernel in outline_kernels(text) if kernel.defined]
     bodies = [code[slice(*kernel.body)] for kernel in kernels]
     flat = [not _SECOND.search(body) for body in bodies]
     return tuple(
-        (
+        _HostLaunch(
             kernel,
             is_flat,
             find_launch_block(text, kernel.name) or (FLAT_BLOCK if is_flat else SQUARE_BLOCK),
             DYNAMIC_LDS if _DYNAMIC.search(body) else 0,
+            find_launch_grid(text, kernel) or (),
+            find_launch_numbers(text, kernel),
         )
         for kernel, is_flat, body in zip(kernels, flat, bodies, strict=True)
     )
 
 
-def _choose_launch(
-    kernel: FunctionDeclaration, is_flat: bool, usual: Shape, choices: HarnessChoices, careful: bool
-) -> KernelLaunchPlan:
+def _choose_like_host(host: _HostLaunch, choices: HarnessChoices, careful: bool) -> KernelLaunchPlan:
+    """A launch with the grid that host code gives, unless the user chose one: with the largest sizes that nobody gave
+    for which it is not too large. Without such a grid, of work-items that fill a device."""
+    usual = launch = _choose_launch(host, choices, careful)
+    if choices.grid or not host.extents:
+        return usual
+    while max(launch.numbers.values(), default=0) >= LEAST_SIDE:
+        grid = count_groups(host.extents, launch.numbers)
+        items = math.prod(grid) * math.prod(launch.block) if grid is not None else 0
+        if grid is not None and items <= MOST_ITEMS:
+            return replace(launch, grid=grid, sized=(), extents=host.extents, elements=max(launch.elements, items))
+        given = {*(choices.values or {}), *host.numbers}
+        halves = {name: value // 2 for name, value in launch.numbers.items() if name not in given}
+        if grid is None or not halves:
+            break
+        launch = replace(launch, numbers={**launch.numbers, **halves})
+    return usual
+
+
+def _choose_launch(host: _HostLaunch, choices: HarnessChoices, careful: bool) -> KernelLaunchPlan:
+    kernel, is_flat = host.kernel, host.is_flat
     integers = [p for p in kernel.parameters if not p.base and _INTEGER.search(p.type) and "*" not in p.text]
-    block = choices.block or usual
+    block = choices.block or host.block
     side = ITEMS if is_flat and len(integers) < 2 else SIDE
     if careful and integers:
         side = 1 << ITEMS.bit_length() // len(integers)
-    numbers = {p.name: (choices.values or {}).get(p.name, float(side)) for p in integers}
+    given = {**host.numbers, **(choices.values or {})}
+    numbers = {p.name: float(given.get(p.name, side)) for p in integers}
     sized = () if choices.grid else _name_extents(is_flat, numbers)
     grid = choices.grid or _fill_grid(is_flat, block, [numbers[name] for name in sized])
     if careful and is_flat and len(integers) > 1 and not choices.grid:
@@ -171,7 +210,7 @@ def _choose_launch(
     items = math.prod(grid) * math.prod(block)
     largest = sorted(numbers.values())[-2:] if not careful else [*numbers.values(), float(CAREFUL_ELEMENTS)]
     elements = int(max(items, math.prod(largest) if numbers else 0, 1))
-    return KernelLaunchPlan(kernel, grid, block, numbers, elements, sized, careful)
+    return KernelLaunchPlan(kernel, grid, block, numbers, elements, sized, careful=careful)
 
 
 def _choose_instance(text: str, launch: KernelLaunchPlan) -> KernelLaunchPlan:
@@ -273,7 +312,9 @@ def _write_launch(
         problem = f"{kernel.name}: buffers of {launch.elements:,} elements are too large"
         raise BadInput(problem, remedy="give smaller --grid, --block or --value", reason=Reason.NO_MAIN)
     sizes = {name: variables[name, value] for name, value in launch.numbers.items()}
-    extents = [f"({sizes[name]} + {side - 1}) / {side}" for name, side in zip(launch.sized, launch.block, strict=False)]
+    extents = [_write_extent(extent, sizes) for extent in launch.extents] or [
+        f"({sizes[name]} + {side - 1}) / {side}" for name, side in zip(launch.sized, launch.block, strict=False)
+    ]
     grid = ", ".join([*extents, *map(str, launch.grid[len(extents) :])])
     groups = [*extents, *(str(side) for side in launch.grid[len(extents) :] if side > 1)]
     items = " * ".join([f"{math.prod(launch.block)}ull", *(f"({extent})" for extent in groups)])
@@ -293,6 +334,12 @@ def _write_launch(
         f"  {{\n    const size_t elements = {elements};\n    (void)elements;\n{''.join(buffers)}"
         f"    {launch.instance}<<<dim3({grid}), dim3({_join(launch.block)}){lds}>>>({', '.join(arguments)});\n  }}"
     )
+
+
+def _write_extent(extent: str, sizes: Mapping[str, str]) -> str:
+    """An extent of the kernel's parameters in the variables of main(), which are of type long long."""
+    named = re.sub(r"[A-Za-z_]\w*", lambda word: sizes.get(word[0], word[0]), extent)
+    return re.sub(r"\b(min|max)\(", r"std::\1<long long>(", named)
 
 
 def _name_extents(is_flat: bool, numbers: Mapping[str, float]) -> tuple[str, ...]:

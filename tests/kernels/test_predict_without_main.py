@@ -61,11 +61,11 @@ def test_a_sweep_launches_each_row_as_the_prediction_of_its_values_alone(tmp_pat
 
 
 def test_host_code_that_may_not_run_leaves_launches_of_the_signatures(tmp_path: Path) -> None:
-    """In groups of the shape that its text gives."""
+    """In grids and groups of the shapes that its text gives."""
     needs.simulator()
     text = KERNEL + "int main() { scale<<<3, 64>>>(nullptr, nullptr, 1, 9); }\n"
     question = LaunchAssumptions(host=HostCode.KNOWN, values={"n": 1000})
     answer = AnalyticPredictor.load().predict(text, "gfx942", "-O3", None, question)
     (kernel,) = answer.kernels
-    assert (kernel.grid, kernel.block) == ((16, 1, 1), (64, 1, 1))
+    assert (kernel.grid, kernel.block) == ((3, 1, 1), (64, 1, 1))
     assert kernel.assumed == answer.notes[0] and "has not been run: scale is launched with" in kernel.assumed

@@ -38,7 +38,7 @@ __global__ void scale(const scalar_t* x, scalar_t* y, int n) {
 static void launch(const torch::Tensor& x, torch::Tensor& y) {
   TORCH_CHECK(x.is_cuda(), "x: {not on a device;");
   AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "scale", [&] {
-    scale<scalar_t><<<detail::count_blocks(x.numel()), kBlock>>>(x.data_ptr<scalar_t>(), y.data_ptr<scalar_t>(), 4);
+    scale<scalar_t><<<detail::count_blocks(x.numel()), kBlock>>>(x.data_ptr<scalar_t>(), y.data_ptr<scalar_t>(), n);
   });
 }
 void again(float* x) { launch(x, x); }
