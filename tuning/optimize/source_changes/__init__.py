@@ -15,6 +15,7 @@ from hipsynth.tuning.optimize.program_model import ParsedProgram
 from hipsynth.tuning.optimize.source_changes import (
     branch_free,
     fast_division,
+    group_turns,
     one_pass,
     reciprocal_root,
     retile,
@@ -34,6 +35,7 @@ SOURCE_CHANGES: Mapping[str, SourceChanger] = {
     "retile": retile.CHANGER,
     "serial_section": serial_section.CHANGER,
     "wave_sums": wave_sums.CHANGER,
+    "group_turns": group_turns.CHANGER,
     "wave_barriers": wave_barriers.CHANGER,
     "row_registers": row_registers.CHANGER,
     "one_pass": one_pass.CHANGER,
