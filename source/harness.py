@@ -186,8 +186,8 @@ def _choose_like_host(host: _HostLaunch, choices: HarnessChoices, careful: bool)
         items = math.prod(grid) * math.prod(launch.block) if grid is not None else 0
         if grid is not None and items <= MOST_ITEMS:
             return replace(launch, grid=grid, sized=(), extents=host.extents, elements=max(launch.elements, items))
-        given = {*(choices.values or {}), *host.numbers}
-        halves = {name: value // 2 for name, value in launch.numbers.items() if name not in given}
+        fixed_names = {*(choices.values or {}), *host.numbers}
+        halves = {name: value // 2 for name, value in launch.numbers.items() if name not in fixed_names}
         if grid is None or not halves:
             break
         launch = replace(launch, numbers={**launch.numbers, **halves})
@@ -201,8 +201,8 @@ def _choose_launch(host: _HostLaunch, choices: HarnessChoices, careful: bool) ->
     side = ITEMS if is_flat and len(integers) < 2 else SIDE
     if careful and integers:
         side = 1 << ITEMS.bit_length() // len(integers)
-    given = {**host.numbers, **(choices.values or {})}
-    numbers = {p.name: float(given.get(p.name, side)) for p in integers}
+    fixed_numbers = {**host.numbers, **(choices.values or {})}
+    numbers = {p.name: float(fixed_numbers.get(p.name, side)) for p in integers}
     sized = () if choices.grid else _name_extents(is_flat, numbers)
     grid = choices.grid or _fill_grid(is_flat, block, [numbers[name] for name in sized])
     if careful and is_flat and len(integers) > 1 and not choices.grid:

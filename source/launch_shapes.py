@@ -95,10 +95,10 @@ def _tidy_brackets(expression: str) -> str:
 def count_groups(extents: Sequence[str], numbers: Mapping[str, float]) -> Shape | None:
     """The grid of find_launch_grid for numbers of the parameters; None where it has none for them."""
     sides = [_evaluate_extent(extent, numbers) for extent in extents]
-    whole = [side for side in sides if side is not None and side >= 1]
-    if len(whole) != len(extents):
+    counts = [side for side in sides if side is not None and side >= 1]
+    if len(counts) != len(extents):
         return None
-    x, y, z = (*whole, 1, 1)[:3]
+    x, y, z = (*counts, 1, 1)[:3]
     return x, y, z
 
 

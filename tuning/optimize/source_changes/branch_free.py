@@ -177,8 +177,8 @@ def _fits(body: Body, variable: int, value: int) -> bool:
         return False
     if _NUMBER.fullmatch(text):
         return kind in _FLOATS or text.isdigit()
-    given = _find_type(body, value)
-    return given == kind or (kind, given) == ("double", "float")
+    value_kind = _find_type(body, value)
+    return value_kind == kind or (kind, value_kind) == ("double", "float")
 
 
 def _find_type(body: Body, at: int) -> str | None:

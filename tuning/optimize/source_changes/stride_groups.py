@@ -56,8 +56,8 @@ def _edit_launch(program: ParsedProgram, kernel: KernelDefinition, launch: Launc
     """The launch with at most half of the groups that were timed, rounded up to a power of two."""
     grid = launch.grid.strip()
     parts = [read_shape_component(program.text, grid, axis) for axis in range(3)]
-    own = _OWN.fullmatch(grid) or _OWN.fullmatch(parts[0])
-    count = own[1] if own is not None else parts[0]
+    capped = _OWN.fullmatch(grid) or _OWN.fullmatch(parts[0])
+    count = capped[1] if capped is not None else parts[0]
     groups = f"std::min<unsigned>({count}, {1 << (timed - 1).bit_length() - 1})"
     is_number = _OWN.fullmatch(grid) is not None or (parts[1:] == ["1", "1"] and not grid.startswith("dim3"))
     sides = [groups, *parts[1:]] if parts[1:] != ["1", "1"] else [groups]
@@ -144,12 +144,14 @@ class _GridLoops:
         """An iteration knows its number, and changes no variable from outside of it."""
         tokens, body = self.body.tokens, self.body
         (inside,) = loop.parts
-        own = {tokens[i].start for i in range(*inside.span) if tokens[i].start in body.locals}
+        inner_locals = {tokens[i].start for i in range(*inside.span) if tokens[i].start in body.locals}
         for i in [*range(*condition), *range(*inside.span)]:
             place = body.local(tokens[i])
             if tokens[i].text in _COORDINATES or (i >= inside.start and self._knows_grid(place)):
                 raise NotUnderstood("an iteration that knows its group")
-            changes = place >= 0 and place not in own and body.assigns(i, inside.end) and not body.is_pointer(place)
+            changes = (
+                place >= 0 and place not in inner_locals and body.assigns(i, inside.end) and not body.is_pointer(place)
+            )
             if changes:
                 raise NotUnderstood("an iteration that changes a variable of the loop")
         if any(part.kind == "jump" and tokens[part.start].text != "continue" for part in inside.inner()):

@@ -102,12 +102,12 @@ class _Barriers:
     def edits(self) -> Iterator[Edit]:
         """The edits of a kernel. Raises NotUnderstood."""
         self.body.check_plain(lambdas=True)
-        kernel, seen = self.body.kernel, set()
+        kernel, places = self.body.kernel, set()
         statements = parse_statements(self.body.tokens, kernel.first, kernel.last)
         for statements_of_block in [statements, *_list_blocks(statements)]:
             for edit in itertools.chain(self._edit_list(statements_of_block), self._edit_loops(statements_of_block)):
-                if edit.start not in seen:  # a list that is part of another one is looked at in both
-                    seen.add(edit.start)
+                if edit.start not in places:  # a list that is part of another one is looked at in both
+                    places.add(edit.start)
                     yield edit
 
     # --- lists of statements ------------------------------------------------------------------------------------------
