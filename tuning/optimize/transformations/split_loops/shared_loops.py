@@ -129,12 +129,21 @@ class _Split:
                 and self.tokens[i - 1].text in ("*", "const", "__restrict__")
                 and "*" in self._declare_before(i)
             ):
-                stop = next(j for j in range(i, self.body.kernel.last) if self.tokens[j].text in (";", ","))
-                roots = {self._root_pointer(j, aliases) for j in range(i + 1, stop)} - {""}
+                roots = self._find_roots(token.start, aliases)
                 if len(roots) != 1 or not roots <= pointers:
                     raise NotUnderstood("a pointer from elsewhere")
                 aliases[token.start] = roots.pop()
         return aliases
+
+    def _find_roots(self, place: int, aliases: dict[int, str]) -> set[str]:
+        """The pointer parameters in what a local pointer is declared with, and assigned later."""
+        roots: set[str] = set()
+        for i in range(self.body.kernel.first, self.body.kernel.last):
+            if self.body.local(self.tokens[i]) != place or self.tokens[i + 1].text != "=":
+                continue
+            stop = next(j for j in range(i, self.body.kernel.last) if self.tokens[j].text in (";", ","))
+            roots |= {self._root_pointer(j, aliases) for j in range(i + 1, stop)}
+        return roots - {""}
 
     def _declare_before(self, at: int) -> list[str]:
         return [t.text for t in self.tokens[max(0, at - 3) : at]]
@@ -421,14 +430,15 @@ class _Split:
         return (at + 2, stop) if constant and self.tokens[at + 1].text == "=" else (at, at)
 
     def _check_stores(self) -> None:
-        """What is stored is read again in the same statement only, or in the iteration that stored it."""
+        """What is stored is read again by the lane that stored it, or in the iteration that did."""
+        outside = [store.statement for store in self.stores if store.loop is None]  # the first lane's
         for store in self.stores:
             root = self._root_pointer(store.at, self.aliases)
             for i in range(self.body.kernel.first, self.body.kernel.last):
                 declares = self.tokens[i].start in self.aliases or self._in_alias(i)
                 if self._root_pointer(i, self.aliases) != root or declares:
                     continue
-                same = store.statement.start <= i < store.statement.end and store.loop is None
+                same = store.loop is None and any(other.start <= i < other.end for other in outside)
                 loop = next((s for s in self.loops if s.statement.start <= i < s.statement.end), None)
                 dealt = store.loop is not None and loop is not None and loop.head == store.loop.head
                 if same or (dealt and self._read_subscript(i) == store.subscript):
