@@ -6,6 +6,7 @@ import re
 
 from hipsynth.tuning.optimize.transformation_plan import AXES
 
+_CAPPED = re.compile(r"std::min<unsigned>\((.*), \d+\)")
 _NUMBER = re.compile(r"(?:(?<!\w)\(|[\w\s+*/%.)-])*")  # an expression without a call
 
 
@@ -21,6 +22,19 @@ def read_shape_component(text: str, shape: str, axis: int) -> str:
     ):
         return shape if axis == 0 else "1"
     return f"dim3({shape}).{AXES[axis]}"
+
+
+def cap_groups(text: str, grid: str, most: int) -> str:
+    """The grid of a launch in a program's text with at most so many groups along x; another cap goes."""
+    grid = grid.strip()
+    parts = (
+        [grid, "1", "1"] if _CAPPED.fullmatch(grid) else [read_shape_component(text, grid, axis) for axis in range(3)]
+    )
+    capped = _CAPPED.fullmatch(parts[0])
+    groups = f"std::min<unsigned>({parts[0] if capped is None else capped[1]}, {most})"
+    if parts[1:] != ["1", "1"]:
+        return f"dim3({', '.join([groups, *parts[1:]])})"
+    return f"dim3({groups})" if grid.startswith("dim3") else groups
 
 
 def _split_dim3(shape: str) -> list[str] | None:

@@ -19,7 +19,7 @@ from hipsynth.source.tokens import find_closing, split_at, text_between
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.function_text import choose_free_name
 from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.launch_shape import read_shape_component
+from hipsynth.tuning.optimize.launch_shape import cap_groups, read_shape_component
 from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS, KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.source_changes.group_statements import spell_expression
 from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
@@ -147,14 +147,13 @@ class _GroupTurns:
         yield Edit(close, close, f", unsigned {groups}" if kernel.parameters else f"unsigned {groups}")
 
     def _edit_launch(self, launch: LaunchStatement) -> Edit:
-        grid = launch.grid.strip()
-        parts = [read_shape_component(self.body.program.text, grid, axis) for axis in range(3)]
-        if not _REPEATABLE.fullmatch(parts[0]):
+        text = self.body.program.text
+        groups = read_shape_component(text, launch.grid.strip(), 0)
+        if not _REPEATABLE.fullmatch(groups):
             raise NotUnderstood("a number of groups that cannot be written twice")
-        sides = [f"std::min<unsigned>({parts[0]}, {self.most})", *(parts[1:] if parts[1:] != ["1", "1"] else ())]
-        shape = f"dim3({', '.join(sides)})" if len(sides) > 1 or grid.startswith("dim3") else sides[0]
+        shape = cap_groups(text, launch.grid, self.most)
         shape += f", {launch.block}" + "".join(f", {part}" for part in launch.rest)
-        passed = ", ".join([*launch.arguments, parts[0]])
+        passed = ", ".join([*launch.arguments, groups])
         return Edit(launch.start, launch.end, f"{self.kernel.name}{launch.template}<<<{shape}>>>({passed});")
 
     def _edit_body(

@@ -17,7 +17,7 @@ from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.tokens import find_closing, split_at
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.launch_shape import read_shape_component
+from hipsynth.tuning.optimize.launch_shape import cap_groups
 from hipsynth.tuning.optimize.polynomials import Monomial, PolynomialReader
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.source_changes.integer_types import TYPE_WORDS
@@ -30,7 +30,6 @@ FIRST = {("blockDim.x", "blockIdx.x"): 1, ("threadIdx.x",): 1}
 STEP = {("blockDim.x", "gridDim.x"): 1}
 _COORDINATES = frozenset({"threadIdx", "blockIdx", "blockDim", "gridDim"})
 _TOGETHER = re.compile(r"atomic\w*|__shared__|__shfl\w*|__ballot|__syncthreads")
-_OWN = re.compile(r"std::min<unsigned>\((.*), (\d+)\)")
 
 
 def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Target) -> Iterator[SourceChange]:
@@ -54,14 +53,7 @@ CHANGER = SourceChanger("SQ_WAVES", list_changes)
 
 def _edit_launch(program: ParsedProgram, kernel: KernelDefinition, launch: LaunchStatement, timed: int) -> Edit:
     """The launch with at most half of the groups that were timed, rounded up to a power of two."""
-    grid = launch.grid.strip()
-    parts = [read_shape_component(program.text, grid, axis) for axis in range(3)]
-    capped = _OWN.fullmatch(grid) or _OWN.fullmatch(parts[0])
-    count = capped[1] if capped is not None else parts[0]
-    groups = f"std::min<unsigned>({count}, {1 << (timed - 1).bit_length() - 1})"
-    is_number = _OWN.fullmatch(grid) is not None or (parts[1:] == ["1", "1"] and not grid.startswith("dim3"))
-    sides = [groups, *parts[1:]] if parts[1:] != ["1", "1"] else [groups]
-    shape = groups if is_number else f"dim3({', '.join(sides)})"
+    shape = cap_groups(program.text, launch.grid, 1 << (timed - 1).bit_length() - 1)
     written = program.unit.text[launch.start : launch.end].decode(errors="surrogateescape")
     name = re.search(rf"\b{re.escape(kernel.name)}\b\s*{re.escape(launch.template)}", written)
     at = written.find(launch.grid, name.end()) if name is not None else -1
