@@ -132,6 +132,25 @@ def test_extremes_by_comparison_are_joined(body: str) -> None:
     assert runs[0].ok and compare_trials(*runs, Tolerance("float", 1e-6, "sums in another order")).equal
 
 
+CHOSEN = TALLY.replace(
+    "const float* x = in + row * columns;",
+    "const float* x = nullptr;\n"
+    "  if (columns > 3) x = ends[row] > 9 ? in : in + row * columns;\n"
+    "  if (row % 5 == 2) {\n    most[row] = -1;\n    return;\n  }",
+)
+
+
+@pytest.mark.parametrize("lanes", [16, 256])
+def test_pointers_may_be_chosen_and_the_first_lane_may_store_twice(lanes: int) -> None:
+    needs.simulator()
+    needs.compiler()
+    found = program(CHOSEN)
+    text = emit_program(found, {"rows": TransformationPlan((256, 1, 1), split=lanes)}, {"rows": (64, 1, 1)})
+    assert text.count("if (lane_part == 0) { most[row] =") == 2
+    runs = [run_trial(one, target_of("gfx942"), Conditions(exact=True, record_bytes=1 << 20)) for one in (CHOSEN, text)]
+    assert runs[0].ok and compare_trials(*runs, Tolerance("float", 1e-6, "sums in another order")).equal
+
+
 AGAIN = TALLY.replace(
     "  most[row] = largest + seen;\n",
     "  most[row] = largest + seen;\n"
@@ -218,6 +237,8 @@ REFUSED = {
     "a place that moves": "int j = i; a[j] = 1; j = j + 1; "
     "float s = 0; for (int c = 0; c < n; ++c) s += a[j]; b[i] = s;",
     "a pointer that is followed": "float s = 0; for (int c = 0; c < n; ++c) s += *(b + c); a[i] = s;",
+    "a pointer into two arrays": "float* p = nullptr; if (n > 5) p = a; else p = b; float s = 0; "
+    "for (int c = 0; c < n; ++c) s += p[c]; b[i] = s;",
     "a reference": "float s = 0; float& r = s; for (int c = 0; c < n; ++c) r += b[c]; a[i] = s;",
     "a function with effects": "float s = 0; for (int c = 0; c < n; ++c) s += put(a, c); b[i] = s;",
     "steps backwards": "float s = 0; for (int c = n; c > 0; --c) s += b[c]; a[i] = s;",

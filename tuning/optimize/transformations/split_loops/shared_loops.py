@@ -136,13 +136,13 @@ class _Split:
         return aliases
 
     def _find_roots(self, place: int, aliases: dict[int, str]) -> set[str]:
-        """The pointer parameters in what a local pointer is declared with, and assigned later."""
+        """The pointer parameters in what a local pointer is declared with, and assigned later; elements are none."""
         roots: set[str] = set()
         for i in range(self.body.kernel.first, self.body.kernel.last):
             if self.body.local(self.tokens[i]) != place or self.tokens[i + 1].text != "=":
                 continue
             stop = next(j for j in range(i, self.body.kernel.last) if self.tokens[j].text in (";", ","))
-            roots |= {self._root_pointer(j, aliases) for j in range(i + 1, stop)}
+            roots |= {self._root_pointer(j, aliases) for j in range(i, stop) if self.tokens[j + 1].text != "["}
         return roots - {""}
 
     def _declare_before(self, at: int) -> list[str]:
