@@ -133,6 +133,18 @@ class Body:
             return False
         return self.tokens[at - 1].text in STEP or self.after_lvalue(at, end) in (*ASSIGN, *STEP)
 
+    def changes_parameter(self) -> bool:
+        """Whether the body assigns a parameter of the kernel itself, as `in += row * n` does; not what it points to."""
+        names = {parameter.name for parameter in self.kernel.parameters}
+        return any(
+            self.tokens[i].text in names
+            and self.local(self.tokens[i]) < 0
+            and self.tokens[i + 1].text != "["
+            and self.tokens[i - 1].text not in (".", "*")
+            and self.assigns(i, self.kernel.last)
+            for i in range(self.kernel.first, self.kernel.last)
+        )
+
     def after_lvalue(self, at: int, end: int) -> str:
         """What follows `name`, `name.member` or `name[...]`."""
         i = at + 1

@@ -101,8 +101,23 @@ LEFT_ALONE = {
     "another stride": LOOP.replace("blockDim.x * gridDim.x", "blockDim.x"),
     "another beginning": LOOP.replace("+ threadIdx.x", "+ 2 * threadIdx.x"),
     "another condition": LOOP.replace("i < n", "i != n"),
+    "a parameter that moves": LOOP.replace("const float x", "out += 1;\n    const float x"),
+    "a pointer that moves": "float* to = out;\n  " + LOOP.replace("out[i] = x * x;", "to[i] = x; to += 2;"),
     "an atomic": LOOP.replace("out[i] = x * x;", "atomicAdd(out, x);"),
 }
+
+
+@pytest.mark.parametrize("where", ["x * of()", "x + of()"])
+def test_functions_that_know_their_group_are_left_alone(where: str) -> None:
+    function = "__device__ float of() { return blockIdx.x; }\n__global__"
+    text = write(LOOP.replace("x * x", where)).replace("__global__", function, 1)
+    assert change(text) == ""
+
+
+def test_functions_outside_of_the_loops_are_left_alone() -> None:
+    function = "__device__ float mark(float* p) { return p[0] = 1; }\n__global__"
+    text = write(f"const float y = mark(out);\n  {LOOP}").replace("__global__", function, 1)
+    assert change(text) == ""
 
 
 @pytest.mark.parametrize("name", LEFT_ALONE)

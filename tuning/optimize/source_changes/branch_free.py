@@ -69,7 +69,7 @@ def _list_edits(
         edit = _write_chain(body, statement, chain, in_block)
         yield [edit]
         if loop is not None:
-            yield [edit, *_unroll(body, loop)]
+            yield [edit, *_unroll_loop(body, loop)]
 
 
 def _find_chain(body: Body, statement: Statement) -> _Chain | None:
@@ -83,7 +83,7 @@ def _find_chain(body: Body, statement: Statement) -> _Chain | None:
     return chain if chain.is_worth_it else None
 
 
-def _unroll(body: Body, loop: Statement) -> Iterator[Edit]:
+def _unroll_loop(body: Body, loop: Statement) -> Iterator[Edit]:
     text, start = body.program.unit.text, body.tokens[loop.start].start
     above, _, indent = text[:start].decode(errors="surrogateescape").rpartition("\n")
     if not indent.strip() and not above.rpartition("\n")[2].strip().startswith("#"):
@@ -164,13 +164,13 @@ def _read_values(body: Body, statement: Statement) -> dict[str, str]:
         is_name = part.kind == "simple" and body.local(tokens[at]) >= 0 and tokens[at].start not in body.locals
         if not is_name or tokens[at + 1].text != "=" or value[1] != value[0] + 1 or tokens[at].text in values:
             raise NotUnderstood("a branch that does more than to assign variables")
-        if tokens[value[0]].text in values or not _fits(body, at, value[0]):
+        if tokens[value[0]].text in values or not _fits_variable(body, at, value[0]):
             raise NotUnderstood("a value that the branch itself changes, or of another type")
         values[tokens[at].text] = tokens[value[0]].text
     return values
 
 
-def _fits(body: Body, variable: int, value: int) -> bool:
+def _fits_variable(body: Body, variable: int, value: int) -> bool:
     """Whether a choice between the old and the new value has the variable's values, whatever their common type."""
     kind, text = _find_type(body, variable), body.tokens[value].text
     if kind is None:

@@ -79,6 +79,8 @@ class _GroupTurns:
         self.body.check_plain()
         if kernel.fixed or not kernel.launches or any(map(self._knows_group, program.functions)):
             raise NotUnderstood("a kernel whose launches or functions know their groups")
+        if self.body.changes_parameter():
+            raise NotUnderstood("a parameter that the next turn would find changed")
         statements = parse_statements(program.tokens, kernel.first, kernel.last)
         additions = [each for statement in statements if (each := self._read_addition(statement)) is not None]
         if not additions or any(self._is_seen(addition) for addition in additions):

@@ -92,6 +92,8 @@ class _GridLoops:
         words = {token.text for token in tokens[kernel.first : kernel.last]}
         if any(map(_TOGETHER.fullmatch, words)) or self.body.program.has_barrier(kernel.first, kernel.last):
             raise NotUnderstood("a kernel whose work-items work together")
+        if self.body.changes_parameter() or any(map(self._is_particular, self.body.program.functions)):
+            raise NotUnderstood("iterations that change a parameter, or functions that know their work-item")
         loops, starts = 0, dict[str, Span]()
         for statement in parse_statements(tokens, kernel.first, kernel.last):
             if statement.kind == "for":
@@ -102,6 +104,11 @@ class _GridLoops:
         if not loops:
             raise NotUnderstood("no loop")
 
+    def _is_particular(self, function: KernelDefinition) -> bool:
+        """Whether a function of the program knows its work-item or group, or works together with others."""
+        words = {token.text for token in self.body.tokens[function.first : function.last]}
+        return bool(words & _COORDINATES) or any(map(_TOGETHER.fullmatch, words))
+
     def _read_declaration(self, statement: Statement) -> Mapping[str, Span]:
         """The variable that a statement declares, with its value; a statement may do nothing else."""
         tokens, body = self.body.tokens, self.body
@@ -111,6 +118,9 @@ class _GridLoops:
         others = (i for i in range(*statement.span) if i not in declared and tokens[i].identifier)
         if any(body.assigns(i, statement.end) for i in others):
             raise NotUnderstood("a statement outside of the loops that assigns")
+        functions = {function.name for function in body.program.functions}
+        if any(tokens[i].text in functions for i in range(*statement.span)):
+            raise NotUnderstood("a function that is called outside of the loops")
         if len(declared) == 1 and tokens[declared[0] + 1].text == "=":
             return {tokens[declared[0]].text: (declared[0] + 2, statement.end - 1)}
         return {}
@@ -141,9 +151,8 @@ class _GridLoops:
             place = body.local(tokens[i])
             if tokens[i].text in _COORDINATES or (i >= inside.start and self._knows_grid(place)):
                 raise NotUnderstood("an iteration that knows its group")
-            changes = (
-                place >= 0 and place not in inner_locals and body.assigns(i, inside.end) and not body.is_pointer(place)
-            )
+            is_element = tokens[i + 1].text == "[" and body.is_pointer(place)
+            changes = place >= 0 and place not in inner_locals and not is_element and body.assigns(i, inside.end)
             if changes:
                 raise NotUnderstood("an iteration that changes a variable of the loop")
         if any(part.kind == "jump" and tokens[part.start].text != "continue" for part in inside.inner()):
