@@ -14,12 +14,13 @@ template <class T>
 struct DivTraits;
 template <>
 struct DivTraits<float> {
-  static constexpr int kScale = 64, kBig = 96, kTiny = 23, kBias = 127, kOverflow = 129, kUnderflow = -150;
+  static constexpr int kScale = 64, kBig = 96, kUsual = 96, kTiny = 23, kBias = 127, kOverflow = 129, kUnderflow = -150;
   static float ldexp(float x, int e) { return ldexp_f32(x, e); }
 };
 template <>
 struct DivTraits<double> {
-  static constexpr int kScale = 128, kBig = 768, kTiny = 53, kBias = 1023, kOverflow = 1025, kUnderflow = -1075;
+  static constexpr int kScale = 128, kBig = 768, kUsual = 768, kTiny = 53, kBias = 1023, kOverflow = 1025,
+                       kUnderflow = -1075;
   static double ldexp(double x, int e) { return ldexp_f64(x, e); }
 };
 
@@ -28,8 +29,13 @@ template <class T>
 inline T div_scale(T s0, T s1, T s2, uint32_t& vcc) {
   using D = DivTraits<T>;
   vcc = 0;
+  // Nothing to scale, as nearly always: neither the reciprocal nor the quotient is out of range.
+  const int numerator = static_cast<int>(exponent(s2)), denominator = static_cast<int>(exponent(s1));
+  if (denominator > 0 && denominator < 2 * D::kBias - 2 && numerator > D::kTiny &&
+      std::abs(numerator - denominator) < D::kUsual)
+    return s0;
   if (s2 == T(0) || s1 == T(0)) return std::numeric_limits<T>::quiet_NaN();
-  const int gap = static_cast<int>(exponent(s2)) - static_cast<int>(exponent(s1));
+  const int gap = numerator - denominator;
   const bool is_den = bits(s0) == bits(s1), is_num = bits(s0) == bits(s2);
   const bool rcp_tiny = denormal(T(1) / s1), quotient_tiny = denormal(s2 / s1);
   if (gap >= D::kBig) {
