@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -76,6 +77,13 @@ class BasicCache {
     const Tag* set = &tags_[at.set * ways_];
     if (ways_ == 16 && sizeof(Tag) == 4) return equal_16(set, at.tag) != 0;
     return std::find(set, set + ways_, at.tag) != set + ways_;
+  }
+
+  // The modified line that is written back when an absent line is allocated there.
+  std::optional<uint64_t> next_write_back(Place at) {
+    const uint32_t way = dirty_ways_ - 1;
+    if (dirty_.size() == 0 || !(dirty_[at.set] >> way * kDirtyBits & kDirtyMask)) return std::nullopt;
+    return line_of(at.set, tags_[at.set * ways_ + way]);
   }
 
   // Allocates a line that is absent and stays unmodified in the least recently used position, so that the next miss

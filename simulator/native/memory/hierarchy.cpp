@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "memory/coalescer.h"
+#include "memory/lane_keys.h"
 #include "memory/load_cycles.h"
 
 namespace hipsynth {
@@ -232,6 +233,12 @@ Hierarchy::L2Line Hierarchy::announce(uint32_t xcd, uint64_t number) {
   return line;
 }
 
+// Prefetches the Infinity Cache's tags of the modified line that makes room for an absent one.
+void Hierarchy::announce_write_back(uint32_t xcd, const L2Line& line) {
+  if (!infinity_.present() || l2_[xcd].holds(line.place)) return;
+  if (const auto leaving = l2_[xcd].next_write_back(line.place)) infinity_.prefetch(infinity_.place_of(*leaving));
+}
+
 // Consecutive requests to one line of the L2: the first one looks it up, the others hit. A write allocates without
 // fetching; everything else fetches the whole line on a miss.
 Level Hierarchy::l2_access(uint32_t xcd, L2Line line, uint8_t dirty, bool fetch, uint32_t requests) {
@@ -321,7 +328,9 @@ Level Hierarchy::load(uint32_t cu, const LoadShape& shape, uint64_t first_addres
   if (infinity_.present()) {
     for (uint32_t i = 0; i < wanted.n; ++i) {
       const L2Line& line = wanted.lines[i];
-      if (!l2_[xcd].holds(line.place)) infinity_.prefetch(infinity_.place_of(line.physical));
+      if (l2_[xcd].holds(line.place)) continue;
+      infinity_.prefetch(infinity_.place_of(line.physical));
+      if (const auto leaving = l2_[xcd].next_write_back(line.place)) infinity_.prefetch(infinity_.place_of(*leaving));
     }
   }
   for (uint32_t i = 0; i < wanted.n; ++i) deepest = std::max(deepest, l2_access(xcd, wanted.lines[i], 0, true));
@@ -333,39 +342,25 @@ Level Hierarchy::load(uint32_t cu, const LoadShape& shape, uint64_t first_addres
 Level Hierarchy::atomic(uint32_t cu, const WaveAccess& a) {
   const uint32_t xcd = cu / cus_per_xcd_;
   struct Segment {
-    uint64_t number;
     uint32_t requests;
     uint8_t sectors;
   };
-  Segment segments[64];
-  uint32_t n = 0;
-  uint64_t seen[64];
-  uint32_t repeats[64], lanes = 0;
+  LaneKeys addresses, numbers;
+  uint32_t repeats[LaneKeys::kMost] = {};
+  Segment segments[LaneKeys::kMost] = {};
   for (uint64_t rest = a.exec; rest; rest &= rest - 1) {
-    const uint64_t address = a.address[std::countr_zero(rest)], number = address / kSegmentBytes;
-    uint32_t repeat = 1;
-    for (uint32_t i = 0; i < lanes; ++i) {
-      if (seen[i] == address) {
-        repeat = ++repeats[i];
-        break;
-      }
-    }
-    if (repeat == 1) {
-      seen[lanes] = address;
-      repeats[lanes++] = 1;
-    }
-    uint32_t s = 0;
-    while (s < n && segments[s].number != number) ++s;
-    if (s == n) segments[n++] = {number, 0, 0};
-    segments[s].requests = std::max(segments[s].requests, repeat);
-    segments[s].sectors |= static_cast<uint8_t>(1u << (address / kSectorBytes & 1));
+    const uint64_t address = a.address[std::countr_zero(rest)];
+    const uint32_t repeat = ++repeats[addresses.number(address)];
+    Segment& segment = segments[numbers.number(address / kSegmentBytes)];
+    segment.requests = std::max(segment.requests, repeat);
+    segment.sectors |= static_cast<uint8_t>(1u << (address / kSectorBytes & 1));
   }
   Level deepest = Level::l2;
   uint64_t requests = 0;
-  for (uint32_t s = 0; s < n; ++s) {
+  for (uint32_t s = 0; s < numbers.size(); ++s) {
     requests += segments[s].requests;
-    const auto dirty = static_cast<uint8_t>(segments[s].sectors << 2 * (segments[s].number % segments_per_l2_line_));
-    const uint64_t line = segments[s].number / segments_per_l2_line_;
+    const uint64_t number = numbers.key(s), line = number / segments_per_l2_line_;
+    const auto dirty = static_cast<uint8_t>(segments[s].sectors << 2 * (number % segments_per_l2_line_));
     deepest = std::max(deepest, l2_access(xcd, line_of(line), dirty, true, segments[s].requests));
     atomic_chain_[line] += segments[s].requests;
   }
@@ -378,14 +373,22 @@ Level Hierarchy::atomic(uint32_t cu, const WaveAccess& a) {
   return deepest;
 }
 
+Level Hierarchy::load_lanes(uint32_t cu, const WaveAccess& a) {
+  const uint64_t first = a.address[std::countr_zero(a.exec)];
+  if (a.contiguous) {
+    LoadShape coalesced;
+    shape(a, &coalesced);
+    return load(cu, coalesced, first);
+  }
+  const auto start = static_cast<uint32_t>(first % l1_line_);
+  return load(cu, shapes_.of(a, start, [&](LoadShape* coalesced) { shape(a, coalesced); }), first);
+}
+
 Level Hierarchy::access(uint32_t cu, const WaveAccess& a) {
   awaited_ = {latency_[static_cast<size_t>(Level::l1)], Level::l1};
   switch (a.kind) {
-    case Access::load: {
-      LoadShape coalesced;
-      shape(a, &coalesced);
-      return load(cu, coalesced, a.address[std::countr_zero(a.exec)]);
-    }
+    case Access::load:
+      return load_lanes(cu, a);
     case Access::store:
       return store(cu, a);
     default:

@@ -10,15 +10,16 @@
 #include <vector>
 
 #include "core/machine.h"
+#include "memory/access.h"
 #include "memory/cache.h"
 #include "memory/channels.h"
 #include "memory/coalescer.h"
 #include "memory/divisor.h"
+#include "memory/load_shapes.h"
 #include "memory/wide_cache.h"
 
 namespace hipsynth {
 
-enum class Access : uint8_t { load, store, atomic };
 enum class Level : uint8_t { none, l1, l2, infinity, hbm };
 
 // Event counts of one dispatch; counters() gives them hardware names.
@@ -37,16 +38,6 @@ struct MemoryCounts {
   uint64_t scalar_requests = 0, scalar_hits = 0, scalar_misses = 0;
   uint64_t l2_channel_max = 0;            // requests of the busiest channel of any L2
   uint64_t same_address_atomics_max = 0;  // longest chain of requests serialised on one L2 line
-};
-
-struct WaveAccess {
-  Access kind = Access::load;
-  uint32_t bytes = 4;  // per lane
-  uint64_t exec = 0;
-  const uint64_t* address = nullptr;  // [64]
-  bool contiguous = false;            // lane i at address[0] + i * bytes, all lanes active
-  bool returns = true;                // atomics
-  bool streaming = false;             // nontemporal stores: the data is not expected to be read again
 };
 
 // Recently requested lines of one L2 and their arrival times, in cycles: an access to such a line counts as a hit, but
@@ -73,14 +64,6 @@ class Arrivals {
 };
 
 inline constexpr uint8_t kSectorBytes = 32;  // granularity of fabric writes
-
-// The coalesced form of a vector load. It is independent of the address, for a given start within the first vL1D line.
-struct LoadShape {
-  uint32_t bytes = 0;  // per lane
-  uint32_t look_ups = 0, cycles = 0;
-  uint32_t n = 0;                          // consecutive look-ups of vL1D lines
-  std::array<int64_t, kMaxSegments> line;  // [n], relative to the line of the first active lane's address
-};
 
 class Hierarchy {
  public:
@@ -146,16 +129,8 @@ class Hierarchy {
   void counters(std::map<std::string, double>* out) const;
 
  private:
+  Level load_lanes(uint32_t cu, const WaveAccess& a);
   Level store(uint32_t cu, const WaveAccess& a);
-  // Consecutive write requests to one line of the L2.
-  struct Written {
-    uint64_t line = 0;
-    uint8_t sectors = 0;
-    uint32_t requests = 0;
-  };
-  void write_line(uint32_t xcd, const Written& w);
-  void stream(uint32_t xcd, uint64_t line, uint8_t sectors, Written* passing);
-  void pass_through(Written* passing);
   Level atomic(uint32_t cu, const WaveAccess& a);
   // A line of the L2: its physical line number, and its set and tag.
   struct L2Line {
@@ -163,6 +138,16 @@ class Hierarchy {
     LargeCache::Place place;
   };
   L2Line line_of(uint64_t number) const;
+  // Consecutive write requests to one line of the L2.
+  struct Written {
+    uint64_t line;
+    uint8_t sectors;
+    uint32_t requests;
+    L2Line at;
+  };
+  void stream_lines(uint32_t xcd, const Written* lines, uint32_t n);
+  void stream(uint32_t xcd, const Written& next, Written* passing);
+  void pass_through(Written* passing);
   // The L2 requests of one load.
   struct Wanted;
   void store_block(uint32_t xcd, const WaveAccess& a);
@@ -170,6 +155,7 @@ class Hierarchy {
   void load_line(uint32_t cu, uint32_t xcd, uint64_t line, Wanted* wanted);
   void await(Level level, uint64_t cycles);
   L2Line announce(uint32_t xcd, uint64_t line);
+  void announce_write_back(uint32_t xcd, const L2Line& line);
   Level l2_access(uint32_t xcd, L2Line line, uint8_t dirty, bool fetch, uint32_t requests = 1);
   void write_back(LargeCache::Place in_infinity, uint8_t sectors);
   void flush_l2(LargeCache* l2);
@@ -194,6 +180,7 @@ class Hierarchy {
   uint32_t latency_[5];                       // by Level
   uint64_t cycle_ = 0, before_dispatch_ = 0;
   Awaited awaited_;
+  LoadShapes shapes_;
   std::vector<uint64_t> l1_cycles_;  // per CU, of this dispatch
   Channels channels_;
   std::unordered_map<uint64_t, uint64_t> atomic_chain_;  // requests per L2 line
