@@ -15,7 +15,6 @@
 namespace hipsynth {
 namespace {
 
-constexpr uint64_t kInternalBytes = Memory::kInternalBytes;
 constexpr uint64_t kPage = Memory::kPageBytes;
 constexpr uint64_t kGuard = 4096;
 constexpr uint64_t kBlock = 2ull << 20;             // ROCr's allocator takes small allocations from blocks of this size

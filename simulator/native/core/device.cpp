@@ -271,8 +271,8 @@ Dispatch Device::Impl::run(const Launch& launch, const LaunchPlan& plan, Repeat*
     repeats.end(nullptr, {}, footprint, hierarchy.get());
     return record(launch, plan, &e);
   }
-  const bool own_memory_written =
-      footprint.forget({plan.kernarg, plan.kernarg_bytes}) | footprint.forget(runtime.block());
+  bool own_memory_written = footprint.forget({plan.kernarg, plan.kernarg_bytes});
+  own_memory_written |= footprint.forget(runtime.block());
   counted.cycles = clock - start;
   counted.work = simulation_work(e.counts, hierarchy ? hierarchy->counts() : MemoryCounts{});
   bool keeps = !own_memory_written && e.out_of_bounds.count == 0 && e.text.output.empty() && e.text.errors.empty();

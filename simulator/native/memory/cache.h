@@ -176,7 +176,7 @@ class BasicCache {
       for (uint64_t set = first; set < end; ++set) {
         uint64_t all = dirty_.size() ? dirty_[set] : 0;
         for (uint32_t way = 0; way < ways_; ++way) all = (std::rotl(all, 5) ^ tags_[set * ways_ + way]) * kOdd;
-        if (all != 0) sum += (all ^ set) * (all ^ all >> 32 | 1);
+        if (all != 0) sum += (all ^ set) * ((all ^ all >> 32) | 1);
       }
     }
     return sum;

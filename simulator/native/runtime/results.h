@@ -82,7 +82,7 @@ class Results {
     size_t kernel = 0;  // position in totals_
     uint64_t dispatches = 0;
     bool same_shape = true;  // false: of shapes beyond kKeptShapes
-    Dispatch sum;            // unset while the kernel has no other shape: then it is the kernel's
+    Dispatch sum{};          // unset while the kernel has no other shape: then it is the kernel's
     bool stale = false;
     std::string rendered;
   };

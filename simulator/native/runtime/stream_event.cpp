@@ -13,8 +13,10 @@ hipError_t create_stream(hipStream_t* out, unsigned flags, int priority) {
   return call([&](Runtime& rt) -> hipError_t {
     if (out == nullptr || flags > 1) return hipErrorInvalidValue;
     static uint64_t next_id = 1;
-    *out =
-        new ihipStream_t{flags, std::min(std::max(priority, kGreatestPriority), kLeastPriority), next_id++, nullptr, 0};
+    *out = new ihipStream_t;
+    (*out)->flags = flags;
+    (*out)->priority = std::min(std::max(priority, kGreatestPriority), kLeastPriority);
+    (*out)->id = next_id++;
     rt.streams.insert(*out);
     return hipSuccess;
   });
