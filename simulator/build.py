@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,9 +61,9 @@ def build_project(
     """
     if project.is_script:
         return prepare_script(project.sources[0].path)
-    if _RELOCATABLE in flags.split():
+    if _RELOCATABLE in (words := shlex.split(flags)):
         project = replace(project, relocatable=True)
-        flags = " ".join(word for word in flags.split() if word != _RELOCATABLE)
+        flags = shlex.join(word for word in words if word != _RELOCATABLE)
     try:
         return _build_sources(project, arch, flags, folder, limits)
     except CompileFailed as error:

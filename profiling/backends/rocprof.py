@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import shlex
 import shutil
 import subprocess
 from collections import defaultdict
@@ -135,6 +136,10 @@ class RocprofBackend:
                 return _failed_result(target, Reason.TIMEOUT, f"no end within {limits.time_s:g} s")
             if index == 0:
                 stdout, exit_code = process.stdout[: limits.output_bytes], process.returncode
+            elif process.returncode != exit_code:
+                ended = f"pass {index} over {', '.join(options[1:])} ended with {process.returncode}"
+                why = f"{ended}, the program without counters with {exit_code}: {process.stderr[-400:].strip()}"
+                return _failed_result(target, Reason.EXIT_CODE, why)
         if not list(out.rglob("*.csv")):
             return _failed_result(target, Reason.NO_KERNEL, "the profiler wrote no kernel data")
         kernels = read_folder(out, target.arch, self.version())
@@ -154,7 +159,7 @@ class RocprofBackend:
 def _compile_program(program: Program, target: Target, scratch: Path, limits: RunLimits) -> Path:
     source, binary = scratch / "program.hip", scratch / "program"
     source.write_text(program.text)
-    command = ["hipcc", f"--offload-arch={target.arch}", *target.flags.split(), str(source), "-o", str(binary)]
+    command = ["hipcc", f"--offload-arch={target.arch}", *shlex.split(target.flags), str(source), "-o", str(binary)]
     try:
         process = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=limits.time_s, check=False

@@ -219,6 +219,17 @@ def test_running_on_a_gpu_collects_every_counter_in_passes(tmp_path: Path) -> No
     assert kernel.source.version == "1.2.3" and found.provenance["profiler"] == "rocprofv3 1.2.3"
 
 
+def test_a_pass_that_fails_is_no_measurement(rocm: Path, tmp_path: Path) -> None:
+    head = 'if [ -n "$trace" ]'
+    failing = (
+        (rocm / "rocprofv3").read_text().replace(head, f'[ -n "$trace" ] || {{ echo no counter >&2; exit 7; }}\n{head}')
+    )
+    (rocm / "rocprofv3").write_text(failing)
+    found = RocprofBackend().profile(program(1), target("gfx90a"), tmp_path, RunLimits(time_s=20))
+    assert (found.status, found.reason, found.kernels) == ("failed", "exit_code", ())
+    assert "ended with 7" in found.message and "no counter" in found.message
+
+
 @pytest.mark.usefixtures("rocm")
 def test_programs_that_cannot_run_on_the_gpu(tmp_path: Path) -> None:
     backend = RocprofBackend()
