@@ -15,9 +15,10 @@ from hipsynth.training.analytic.model import AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR
 from hipsynth.training.analytic.text_model import TEXT_MODEL, TextModel
 from hipsynth.training.data.dataset import LEAK_FREE, LabelledSample, require_no_leak, split_samples
+from hipsynth.training.data.training_set import describe_training_set, write_training_set
 from hipsynth.training.models.config import Config
 from hipsynth.training.models.model_record import RECORD, ModelRecord, finished_already
-from hipsynth.training.models.train import training_fingerprint, write_training_set
+from hipsynth.training.models.train import training_fingerprint
 
 BASE = "analytic"
 
@@ -50,7 +51,7 @@ def train_analytic(
     out.mkdir(parents=True, exist_ok=True)
     model.save(out / PREDICTOR)
     TextModel.fit(used).save(out / TEXT_MODEL.name)
-    write_training_set(out, used, Path(BASE))
+    write_training_set(out, describe_training_set(used))
     record = _describe_model(config, fingerprint, parts, len(learned), model)
     write_whole(out / RECORD, json.dumps(record, indent=1))
     return record

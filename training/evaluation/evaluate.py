@@ -17,8 +17,9 @@ from hipsynth.profiling import metrics as table
 from hipsynth.training.analytic.baseline import AnalyticBaseline
 from hipsynth.training.analytic.model import DURATION, AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR
-from hipsynth.training.data.dataset import TEST_PARTS, LabelledSample, canonical_id, measure_leak, split_samples
+from hipsynth.training.data.dataset import TEST_PARTS, LabelledSample, measure_leak, split_samples
 from hipsynth.training.data.prompt import parse_answer
+from hipsynth.training.data.training_set import read_training_set
 from hipsynth.training.evaluation.documents import (
     BaselineScores,
     DurationScores,
@@ -35,7 +36,6 @@ from hipsynth.training.evaluation.scores import BOUNDS, mean_within, score_metri
 from hipsynth.training.models.baselines import Baseline, Disassemble, GradientBoosting, all_baselines
 from hipsynth.training.models.model_record import ModelRecord, model_record
 from hipsynth.training.models.predict import Predictor, normalised_values
-from hipsynth.training.models.train import TEXT_DIGITS, TRAINING_SET
 
 EVALUATION, PREDICTIONS = "evaluation.json", "predictions.json"
 DURATION_QUANTITY = "duration"
@@ -132,27 +132,16 @@ def held_out(
 
     Raises BadInput if the model's list of training samples is unreadable.
     """
-    try:
-        trained = json.loads(read_regular(model / TRAINING_SET, RESULT_BYTES))
-        keys, lineages, texts = (set(trained.get(name, ())) for name in ("keys", "lineages", "texts"))
-    except (BadInput, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise BadInput(
-            f"{model / TRAINING_SET}: unreadable", cause=str(error), remedy="train the model again"
-        ) from error
+    trained = read_training_set(model)
     parts_found = split_samples(samples)
     parts = {name: list(parts_found[name]) for name in TEST_PARTS}
     excluded = {"duplicate_text": len(parts_found["duplicate"]), "trained_on": 0}
     for name, part in parts.items():
-        parts[name] = [s for s in part if s.key not in keys]
+        parts[name] = [s for s in part if s.key not in trained.keys]
         if name != "random":
-            parts[name] = [s for s in parts[name] if s.lineage not in lineages and text_id(s) not in texts]
+            parts[name] = [s for s in parts[name] if not trained.has_relative(s)]
         excluded["trained_on"] += len(part) - len(parts[name])
-    return [s for s in samples if s.key in keys], parts, excluded
-
-
-def text_id(sample: LabelledSample) -> str:
-    """As the training sets of models name a program apart from its names."""
-    return canonical_id(sample.text)[:TEXT_DIGITS]
+    return [s for s in samples if s.key in trained.keys], parts, excluded
 
 
 class ScoredPredictor(Protocol):

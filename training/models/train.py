@@ -17,18 +17,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hipsynth.core.errors import BadInput
-from hipsynth.core.files import RESULT_BYTES, read_regular, write_whole
 from hipsynth.training.data.dataset import (
     LEAK_FREE,
     TEST_PARTS,
     LabelledSample,
-    canonical_id,
     load_samples,
     measure_leak,
     require_no_leak,
     split_samples,
 )
 from hipsynth.training.data.encode import Encoder, answer_atoms, chat_text
+from hipsynth.training.data.training_set import (
+    TRAINING_SET,
+    TrainingSet,
+    describe_training_set,
+    read_training_set,
+    write_training_set,
+)
 from hipsynth.training.models.base import find_base
 from hipsynth.training.models.config import Config
 from hipsynth.training.models.model_card import finish_folder
@@ -40,8 +45,6 @@ from hipsynth.training.models.trainer import CHECKPOINTS
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-TRAINING_SET = "training_set.json"
-TEXT_DIGITS = 16  # of a hash
 VALID_SAMPLES = 64  # for the validation loss at the end of training only
 
 
@@ -76,28 +79,21 @@ def train_model(
 
 def _finish_folder(learned: Sequence[LabelledSample], out: Path, record: ModelRecord) -> None:
     """Writes the training set and, last, the record; removes checkpoints."""
-    write_training_set(out, learned, find_base(str(record["base"])))
+    write_training_set(out, describe_training_set(learned).merge(_read_base_training_set(str(record["base"]))))
     finish_folder(out, record)
     shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
 
 
-def write_training_set(out: Path, learned: Sequence[LabelledSample], base: Path) -> None:
-    """What a model must not be tested on: keys of the training samples, lineages, and `texts`, short hashes of programs
-    apart from names; with those of its base, if that was trained here, too."""
-    before = base / TRAINING_SET
-    lineages: dict[str, list[str]] = json.loads(read_regular(before, RESULT_BYTES)) if before.is_file() else {}
-    identities = {
-        "lineages": {s.lineage for s in learned},
-        "keys": {s.key for s in learned},
-        "texts": {canonical_id(s.text)[:TEXT_DIGITS] for s in learned},
-    }
-    document = {name: sorted(values.union(lineages.get(name, ()))) for name, values in identities.items()}
-    write_whole(out / TRAINING_SET, json.dumps(document))
+def _read_base_training_set(base: str) -> TrainingSet:
+    """What a base was trained on, if that was here. Raises BadInput if its folder is damaged, MissingDependency."""
+    folder = find_base(base)
+    return read_training_set(folder) if (folder / TRAINING_SET).is_file() else TrainingSet()
 
 
 def _encode_parts(
     config: Config, parts: Mapping[str, list[LabelledSample]], tokenizer: PreTrainedTokenizerBase
 ) -> EncodedSamples:
+    _read_base_training_set(config.base)  # a damaged one is refused before training, not after it
     encoder, train = Encoder(tokenizer, config.format, config.context, config.view), parts["train"]
     facts: ModelRecord = {
         "samples": {name: len(part) for name, part in parts.items()},

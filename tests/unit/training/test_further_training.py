@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,13 +11,15 @@ import needs
 import pytest
 import training_corpus as made
 
-from hipsynth.training.data.dataset import canonical_id, split_samples
+from hipsynth.core.errors import BadInput
+from hipsynth.training.data.dataset import split_samples
+from hipsynth.training.data.training_set import TRAINING_SET, identify_text, read_training_set
 from hipsynth.training.evaluation.evaluate import held_out
 from hipsynth.training.models.base import SHIPPED_BASE
 from hipsynth.training.models.config import load_config
 from hipsynth.training.models.model_record import model_record
 from hipsynth.training.models.predict import Predictor
-from hipsynth.training.models.train import TEXT_DIGITS, TRAINING_SET, train_model
+from hipsynth.training.models.train import train_model
 
 needs.package("torch")
 needs.package("transformers")
@@ -39,13 +41,20 @@ def test_what_a_base_has_learned_is_not_tested_on(model: Path, tmp_path: Path) -
     second = [replace(s, text=s.text.replace("main()", "main(void)")) for s in parts["train"][:8]]
     out = tmp_path / "second"
     train_model(Path("corpus"), replace(TOY, base=str(model), max_steps=1), out, samples=[*second, *parts["lineage"]])
-    known = json.loads((out / TRAINING_SET).read_text())
-    first = json.loads((model / TRAINING_SET).read_text())
-    assert set(first["texts"]) < set(known["texts"]) and set(first["keys"]) <= set(known["keys"])
+    known, first = read_training_set(out), read_training_set(model)
+    assert first.texts < known.texts and first.keys <= known.keys
     renamed = replace(parts["train"][-1], lineage=parts["lineage"][0].lineage, program_id="another")
-    assert canonical_id(renamed.text)[:TEXT_DIGITS] in first["texts"]
+    assert identify_text(renamed.text) in first.texts
     _, tested, _ = held_out(out, [*parts["lineage"], renamed])
     assert len(tested["lineage"]) == len(parts["lineage"]) and renamed not in tested["lineage"]
+
+
+def test_a_base_with_a_damaged_training_set_is_refused_before_training(model: Path, tmp_path: Path) -> None:
+    damaged = shutil.copytree(model, tmp_path / "damaged")
+    (damaged / TRAINING_SET).write_text("[1, 2]")
+    with pytest.raises(BadInput, match="unreadable"):
+        train_model(Path("corpus"), replace(TOY, base=str(damaged), max_steps=1), tmp_path / "out", samples=SAMPLES)
+    assert not (tmp_path / "out" / "training.jsonl").exists()
 
 
 def test_the_base_that_ships_is_adapted_to_a_corpus(tmp_path: Path) -> None:
@@ -56,7 +65,7 @@ def test_the_base_that_ships_is_adapted_to_a_corpus(tmp_path: Path) -> None:
     out = tmp_path / "adapted"
     record = train_model(Path("corpus"), replace(recipe, max_steps=1), out, samples=SAMPLES)
     assert 0 < record["trained_parameters"] < record["parameters"] / 2 and set(record["backends"]) == {"made-up", "sim"}
-    learned, first = (json.loads((folder / TRAINING_SET).read_text()) for folder in (out, SHIPPED_BASE))
-    assert set(first["lineages"]) < set(learned["lineages"])
+    learned, first = read_training_set(out), read_training_set(SHIPPED_BASE)
+    assert first.lineages < learned.lineages
     answer = Predictor.load(out).predict(SAMPLES[0].text, "gfx90a", "-O3")
     assert all(value == value for value in answer.metrics.values())

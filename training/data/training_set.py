@@ -1,0 +1,61 @@
+"""What a model must not be tested on, as its folder says: the samples that it and its base were trained on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import RESULT_BYTES, read_regular, write_whole
+from hipsynth.training.data.dataset import LabelledSample, canonical_id
+
+TRAINING_SET = "training_set.json"
+_TEXT_DIGITS = 16  # of a hash
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """Identities of training samples. `texts` are short hashes of programs apart from their names."""
+
+    keys: frozenset[str] = frozenset()
+    lineages: frozenset[str] = frozenset()
+    texts: frozenset[str] = frozenset()
+
+    def merge(self, other: TrainingSet) -> TrainingSet:
+        return TrainingSet(self.keys | other.keys, self.lineages | other.lineages, self.texts | other.texts)
+
+    def has_relative(self, sample: LabelledSample) -> bool:
+        """Whether a program of the sample's lineage was learned, or one that differs in names only."""
+        return sample.lineage in self.lineages or identify_text(sample.text) in self.texts
+
+
+def identify_text(text: str) -> str:
+    """As a TrainingSet names a program apart from its names."""
+    return canonical_id(text)[:_TEXT_DIGITS]
+
+
+def describe_training_set(samples: Iterable[LabelledSample]) -> TrainingSet:
+    learned = list(samples)
+    return TrainingSet(
+        frozenset(s.key for s in learned),
+        frozenset(s.lineage for s in learned),
+        frozenset(identify_text(s.text) for s in learned),
+    )
+
+
+def read_training_set(folder: Path) -> TrainingSet:
+    """Raises BadInput if a model's folder has no readable one."""
+    path = folder / TRAINING_SET
+    try:
+        document = json.loads(read_regular(path, RESULT_BYTES))
+        return TrainingSet(*(frozenset(map(str, document.get(name, ()))) for name in ("keys", "lineages", "texts")))
+    except (BadInput, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise BadInput(f"{path}: unreadable", cause=str(error), remedy="train the model again") from error
+
+
+def write_training_set(folder: Path, learned: TrainingSet) -> None:
+    """Raises BadInput if the folder cannot be written."""
+    names = {"lineages": learned.lineages, "keys": learned.keys, "texts": learned.texts}
+    write_whole(folder / TRAINING_SET, json.dumps({name: sorted(values) for name, values in names.items()}))
