@@ -104,7 +104,7 @@ def parse_answer(text: str, *, arch: str | None = None, flags: str | None = None
     """
     try:
         document = json.loads(_json_block(text), object_pairs_hook=_reject_duplicates)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return ParsedAnswer(errors=(f"not JSON: {error}",))
     if not isinstance(document, dict):
         return ParsedAnswer(errors=("not a JSON object",))
@@ -148,7 +148,10 @@ def _parse_number(value: object, digits: str) -> float | None:
     """A finite number from a JSON number or a text in the number format, else None."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
-    number = read_number(value.strip(), digits) if isinstance(value, str) else float(value)
+    try:
+        number = read_number(value.strip(), digits) if isinstance(value, str) else float(value)
+    except OverflowError:  # more digits than a float has room for
+        return None
     return number if number is not None and math.isfinite(number) else None
 
 

@@ -83,6 +83,8 @@ def changed(**changes: object) -> str:
         (changed(compiler_flags="-O2"), "instead of '-O3'"),
         ('{"architecture": "gfx90a", "architecture": "gfx90a"}', "twice"),
         (changed() + " and more", "not JSON"),
+        (changed(HBM_GFLOPS=10**400), "is not a number"),
+        ('{"architecture": ' + "[" * 100_000, "not JSON"),
     ],
 )
 def test_an_invalid_answer_says_why(text: str, why: str) -> None:
