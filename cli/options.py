@@ -191,7 +191,20 @@ def parse_values(values: tuple[str, ...]) -> dict[str, float]:
     for text in values:
         name, _, number = text.partition("=")
         try:
-            values_by_name[name.strip()] = int(number, 0) if number.strip().lstrip("-").isalnum() else float(number)
+            values_by_name[name.strip()] = _parse_number(number)
         except ValueError as error:
             raise UsageError(f"--value {text}", cause="not NAME=NUMBER", remedy="for example --value n=4096") from error
     return values_by_name
+
+
+def _parse_number(text: str) -> float:
+    """A finite number, an integer of at most 64 bits if it is written as one. Raises ValueError."""
+    try:
+        number: float = int(text, 0)
+        in_range = abs(number) < 1 << 64
+    except ValueError:
+        number = float(text)
+        in_range = math.isfinite(number)
+    if not in_range:
+        raise ValueError(f"{text} is out of range")
+    return number

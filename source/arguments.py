@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Sequence
 
 from hipsynth.core.languages import HIP, TRITON, language_of
+from hipsynth.source.program_inputs import evaluate_number
 
 # The default of argument {0}, in the two forms that the host template writes, and as generated scripts write it; a
 # renamed copy has other names.
@@ -43,15 +44,19 @@ def with_defaults(text: str, arguments: Sequence[str]) -> str:
 
 def default_arguments(text: str) -> tuple[int, ...]:
     """The sizes that a program takes when it is run without arguments: of argument 1, 2, ... as far as the text writes
-    each in a usual form, `argc > 1 ? std::atoi(argv[1]) : 1 << 20` or `if (argc > 1) n = std::atoi(argv[1])`."""
+    each in a usual form, `argc > 1 ? std::atoi(argv[1]) : 1 << 20` or `if (argc > 1) n = std::atoi(argv[1])`, and below
+    2^48."""
     sizes: list[int] = []
     for position in range(1, MOST_ARGUMENTS + 1):
         matches = (re.search(form.format(position), text) for form in _DEFAULT_FORMS)
         match = next((match for match in matches if match), None)
         if match is None:
             break
-        base, _, shift = match[match.re.groups].partition("<<")
-        sizes.append(int(base) << int(shift or 0))
+        written = match[match.re.groups]
+        size = evaluate_number(written)
+        if size == 0 and written.strip("0 "):
+            break
+        sizes.append(size)
     return tuple(sizes)
 
 

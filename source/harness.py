@@ -231,6 +231,9 @@ def add_harness(text: str, choices: HarnessChoices, careful: bool = False) -> Ha
     Raises UsageError for values of no argument, BadInput for kernels whose arguments cannot be made.
     """
     check_argument_names(text, choices.values or {})
+    for name, value in (choices.values or {}).items():
+        if not math.isfinite(value):
+            raise UsageError(f"{name} = {value}", cause="not a finite number", remedy="choose a finite one")
     is_extension = uses_pytorch(text)
     launches = [_choose_instance(text, launch) for launch in choose_launches(text, choices, careful)]
     variables = _name_sizes(launches)

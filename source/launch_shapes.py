@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from hipsynth.source.declarations import FunctionDeclaration
 from hipsynth.source.outline import blank_opaque
+from hipsynth.source.program_inputs import UNREADABLE_NUMBER
 
 Shape = tuple[int, int, int]
 MOST_ITEMS = 1024  # of a work-group
@@ -105,7 +106,7 @@ def count_groups(extents: Sequence[str], numbers: Mapping[str, float]) -> Shape 
 def _evaluate_extent(extent: str, numbers: Mapping[str, float]) -> int | None:
     try:
         return _evaluate_names(ast.parse(extent.replace("/", "//"), mode="eval").body, numbers)
-    except (SyntaxError, ZeroDivisionError):
+    except UNREADABLE_NUMBER:
         return None
 
 
@@ -236,7 +237,7 @@ def _read_number(before: str, expression: str, depth: int = 0) -> int | None:
     try:
         tree = ast.parse(_CAST.sub("", expression).strip().replace("/", "//"), mode="eval").body
         return _evaluate_tree(before, tree, depth)
-    except (SyntaxError, ZeroDivisionError):
+    except UNREADABLE_NUMBER:
         return None
 
 

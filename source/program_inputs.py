@@ -75,12 +75,16 @@ class NamedConstant:
     end: int
 
 
+# What reading and evaluating an expression that somebody wrote may raise.
+UNREADABLE_NUMBER = (SyntaxError, ValueError, TypeError, ArithmeticError, MemoryError, RecursionError)
+
+
 def evaluate_number(text: str) -> int:
     """The value of a constant expression such as `1 << 20`, `64 * 1024` or `1e6`; 0 for anything else."""
     plain = re.sub(r"(?<=[\da-fA-F])(?:[uU]?[lL]{0,2}|[fF])\b", "", text.strip())
     try:
         value = _evaluate_node(ast.parse(plain, mode="eval").body)
-    except (SyntaxError, ValueError, TypeError, ArithmeticError, MemoryError, RecursionError):
+    except UNREADABLE_NUMBER:
         return 0
     return int(value) if 0 < value < 2**48 else 0
 

@@ -33,7 +33,7 @@ def load_build(job: CompileJob, targets: Sequence[Path]) -> bool:
         for number, target in enumerate(targets):
             shutil.copyfile(entry / str(number), target)
         os.utime(entry)
-    except (OSError, ValueError, BadInput):
+    except (OSError, ValueError, TypeError, AttributeError, BadInput):
         return False
     return True
 

@@ -123,7 +123,7 @@ def driver_commands(
     try:
         stored = json.loads(path.read_text())
         return DriverCommands(tuple(stored["cc1"]), tuple(stored["link"]))
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         pass
     commands = _ask_driver(toolchain, arguments, flags, limits or CompileLimits())
     with contextlib.suppress(BadInput):  # failing to cache is no error

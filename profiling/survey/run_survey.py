@@ -309,19 +309,18 @@ def _journal_path(out: Path) -> Path:
 
 def _finished_rows(out: Path, options: SurveyOptions) -> dict[str, SurveyRow]:
     """Finished rows of an earlier call, by key, except time-outs under a lower limit than the current one."""
-    documents = [record for _, _, record in read_records(_journal_path(out))]
-    limits = [options.timeout_s] * len(documents)
-    if out.is_file():
-        try:
+    rows, limits = [], []
+    try:
+        rows = [row_of(record) for _, _, record in read_records(_journal_path(out))]
+        limits = [options.timeout_s] * len(rows)
+        if out.is_file():
             report = json.loads(out.read_text())
-            rows = report["programs"]
-            documents += rows
-            limits += [float(report["conditions"]["timeout_s"])] * len(rows)
-        except (ValueError, KeyError, TypeError) as error:
-            raise BadInput(f"{out}: not a survey report", cause=str(error), remedy="choose another --out") from error
+            rows += [row_of(document) for document in report["programs"]]
+            limits += [float(report["conditions"]["timeout_s"])] * (len(rows) - len(limits))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise BadInput(f"{out}: not a survey report", cause=str(error), remedy="choose another --out") from error
     finished: dict[str, SurveyRow] = {}
-    for document, limit in zip(documents, limits, strict=True):
-        row = row_of(document)
+    for row, limit in zip(rows, limits, strict=True):
         if row.key and (row.reason not in (Reason.TIMEOUT, Reason.BUDGET) or limit >= options.timeout_s):
             finished[row.key] = row
     return finished

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -80,8 +81,9 @@ def _read_option(name: str, value: object, old: object) -> object:
     if name in ("grid", "block"):
         is_shape = isinstance(value, list) and len(value) <= 3 and all(type(n) is int and n > 0 for n in value)
         return value if is_shape else old
-    if name == "values" and isinstance(value, dict) and not all(type(n) in (int, float) for n in value.values()):
-        return old
+    if name == "values" and isinstance(value, dict):
+        are_numbers = all(type(n) in (int, float) and math.isfinite(n) for n in value.values())
+        return value if are_numbers else old
     if isinstance(old, float) and type(value) is int:
         return float(value)
     return value if type(value) is type(old) else old

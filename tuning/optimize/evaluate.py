@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from hipsynth.core.documents import from_json
+from hipsynth.core.files import write_whole
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import text_id
 from hipsynth.core.reasons import Reason
@@ -134,10 +135,7 @@ class Evaluator:
             measurement_of_trial(run_trial(text, self.target, conditions)), arguments=conditions.arguments
         )
         if path is not None and measurement.reason not in (Reason.WORKER_DIED, Reason.TIMEOUT):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            partial = path.with_suffix(".part")
-            partial.write_text(json.dumps(asdict(measurement)))
-            partial.replace(path)
+            write_whole(path, json.dumps(asdict(measurement)))
         return measurement
 
 

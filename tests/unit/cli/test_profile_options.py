@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from hipsynth.cli.options import LEAST_BUDGET, MOST_BUDGET, Duration
+from hipsynth.cli.options import LEAST_BUDGET, MOST_BUDGET, Duration, parse_values
 from hipsynth.cli.profile import command as profile
 from hipsynth.cli.survey import command as survey
 from hipsynth.core.errors import UsageError
@@ -29,6 +29,14 @@ def test_durations(text: str, seconds: float) -> None:
 def test_what_is_no_duration_is_refused_with_advice(text: str) -> None:
     with pytest.raises(click.BadParameter, match=r"seconds such as 30 or 30s|is not between 1s and 24h"):
         DURATION.convert(text, None, None)
+
+
+def test_values_of_arguments() -> None:
+    values = parse_values(("n=0x10", "a=-2", "m=1e3", "f=2.5"))
+    assert values == {"n": 16, "a": -2, "m": 1000.0, "f": 2.5} and type(values["n"]) is int
+    for text in ("n", "n=", "n=many", "n=nan", "n=1e400", f"n={10**30}"):
+        with pytest.raises(UsageError, match="--value"):
+            parse_values((text,))
 
 
 def test_a_wrong_budget_is_a_usage_error(tmp_path: Path) -> None:

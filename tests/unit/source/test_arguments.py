@@ -30,6 +30,8 @@ WAYS_TO_WRITE = {
     "int m = argc > 2 ? std::atoi(argv[2]) : 4;": (),  # whose first argument is something else
     "float f = argc > 1 ? std::atoi(argv[1]) : 2.5f;": (),
     "int n = 4096; n = 5;": (),
+    "int n = argc > 1 ? std::atoi(argv[1]) : 0;": (0,),
+    "int n = argc > 1 ? std::atoi(argv[1]) : 1 << 99999999999999999999;": (),
 }
 
 

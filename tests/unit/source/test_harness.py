@@ -103,6 +103,12 @@ def test_templates_get_the_arguments_of_a_launch_or_usual_ones(host: str, instan
     assert f">>>(a_buffer, hipsynth_harness::make_value<{kind}>(1.5)" in made.text
 
 
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_values_are_finite(value: float) -> None:
+    with pytest.raises(UsageError, match="n = "):
+        add_harness(SAXPY, HarnessChoices(values={"n": value}))
+
+
 def test_a_wrong_name_gets_a_near_one() -> None:
     with pytest.raises(UsageError) as caught:
         add_harness(IMAGE, HarnessChoices(values={"widht": 3}))

@@ -27,6 +27,7 @@ HOST = "#define ROWS 8  // of a tile\nconstexpr int WIDTH = 32;\nvoid forward(to
         ("// k<<<n, 64>>>(x);\n", None),
         ("other_k<<<n, 64>>>(x); f(k, 64);", None),
         ("k<<<n, 0 / 0>>>(x); hipLaunchKernelGGL(k", None),
+        (f"k<<<n, {'+'.join(['1'] * 5000)}>>>(x);", None),
     ],
 )
 def test_shapes_in_numbers_and_constants_are_read(body: str, shape: Shape | None) -> None:
