@@ -123,7 +123,7 @@ class MeasurementOptions(TypedDict):
 @click.option(
     "--flags", multiple=True, help="Compiler flags or @TAG, several allowed.  [default: -O3; folder: @default]"
 )
-@click.option("--backend", default="sim", show_default=True, help="sim, rocprof, or recorded:FOLDER.")
+@click.option("--backend", default="sim", show_default=True, help="sim, preview, rocprof, or recorded:FOLDER.")
 @engine_option
 @click.option("--retry-failed", is_flag=True, help="Run failed items again.")
 @click.option("--repair", is_flag=True, help="Drop damaged shards and measure their items again.")

@@ -38,7 +38,7 @@ Examples:
 @click.option(
     "--out", required=True, type=NamedPath(file_okay=False, path_type=Path), help="The model folder to write."
 )
-@click.option("--base", help="Another base model: `tiny`, `smollm2`, or a Hugging Face name or folder.")
+@click.option("--base", help="Another base model: `tiny`, `shipped`, `smollm2`, or a Hugging Face name or folder.")
 @click.option("--max-steps", type=click.IntRange(min=1), help="Stop after this many steps.")
 @click.option("--backend", help="Train on the labels of this backend (needed when the corpus holds several).")
 @click.option("--local_rank", "--local-rank", type=int, hidden=True, help="Given by the deepspeed launcher.")

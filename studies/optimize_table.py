@@ -269,8 +269,8 @@ def summarise_collection(rows: Sequence[OptimizedProgram]) -> str:
     short = [row for row in rows if row.answer is not None and row.answer.before_ns <= SHORT_LAUNCH * launch_ns]
     gained = sum(row.speedup >= IMPROVED for row in short)
     text += (
-        f" {len(short)} programs, {gained} of these among them, take no more than {SHORT_LAUNCH:g} times an empty "
-        f"launch ({launch_ns / 1e3:.1f} us)."
+        f" {len(short)} programs take no more than {SHORT_LAUNCH:g} times an empty launch "
+        f"({launch_ns / 1e3:.1f} us); {gained} of them became faster."
     )
     if unseen:
         least, mean = min(unseen), geometric_mean(unseen)
