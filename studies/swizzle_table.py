@@ -58,7 +58,8 @@ studies.swizzle_table`. Programs are simulated; the paper's figures are the auth
 patterns that are bijections. Their programs are written in Triton, so rates before differ. The ceiling is the largest
 L2 hit rate that any mapping can have, derived in [mappings](../explanation/swizzle.md); `~` marks one that is estimated
 from a sample of lines. "Ceiling" as a status: no mapping that was executed gains; the bound ignores capacity, so hits
-may stay below it. "Improved": faster by over 1 %, or over a point more hits at the same duration within 1 %. Seconds are those of 23 November 2026 on 2 cores, which were busy with 4 to 9 other processes.
+may stay below it. "Improved": faster by over 1 %, or over a point more hits at the
+same duration within 1 %. Seconds are those of 23 November 2026 on 2 cores, which were busy with 4 to 9 other processes.
 
 | kernel | status | L2 hits | ceiling | duration, us | mapping | runs | seconds | paper |
 |---|---|---|---:|---|---|---:|---:|---|

@@ -220,6 +220,9 @@ def _missing(found: Evidence, main: Iterable[str]) -> Iterator[str]:
         yield "  features covered by counter recordings but not by timing: "
         yield f"  {_words([name for name in unseen if name in counted])};"
         yield f"  devices without a recording: {_words(untouched)}."
+    for arch in devices.list_architectures():
+        if arch not in devices.recorded_architectures():
+            yield f"- **{arch}**: nothing was recorded; the ranges that are printed are guesses, and say so."
 
 
 def _words(names: Sequence[str]) -> str:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from hipsynth.profiling.matrix.targets import load_matrix
+from hipsynth.simulator.devices import devices_of, list_architectures
 from tools import model_pages
 from tools.code_figures import ROOMS
 
@@ -81,6 +83,14 @@ def test_every_constant_of_a_device_is_on_a_page() -> None:
     pages = "".join(path.read_text() for path in model_pages.PAGES.glob("*.md"))
     missing = {name for name, *_ in model_pages.constants() if f"`{name}`" not in pages}
     assert not missing
+
+
+def test_the_page_of_targets_has_every_device_and_tag() -> None:
+    page = (ROOT / "docs/reference/targets.md").read_text()
+    shown = {arch: re.findall(r"`(\w+)`", devices) for arch, devices in re.findall(r"\| `(gfx\w+)` \| ([^|]*)", page)}
+    assert shown == {arch: sorted(devices_of(arch)) for arch in list_architectures()}
+    tags = {tag for row in load_matrix().flag_sets for tag in row.tags}
+    assert set(re.findall(r"\| `@(\w+)`", page)) == tags | {"all"}
 
 
 def test_the_index_names_every_page() -> None:
