@@ -8,8 +8,12 @@ from typing import TypeVar
 
 from hipsynth.core.errors import BadInput, HipsynthError
 from hipsynth.source.edits import EditConflict
+from hipsynth.source.parse_service import ParserLost
 
 T = TypeVar("T")
+
+# What a text is to blame for that an analysis reads or made. Other errors are the machine's: no text would do better.
+TEXT_ERRORS = (BadInput, EditConflict, ParserLost)
 
 
 @dataclass
@@ -27,8 +31,8 @@ class AnalysisFaults:
             except StopIteration:
                 return
             except Exception as fault:
-                if isinstance(fault, HipsynthError) and not isinstance(fault, (BadInput, EditConflict)):
-                    raise  # of the machine, not of the text that the analysis made
+                if isinstance(fault, HipsynthError) and not isinstance(fault, TEXT_ERRORS):
+                    raise
                 self._note(name, fault)
                 return
             yield item

@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hipsynth.core.errors import HipsynthError
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.simulator import devices
 from hipsynth.source.names import base_name
+from hipsynth.tuning.optimize.analysis_faults import TEXT_ERRORS
 from hipsynth.tuning.optimize.candidates import SearchState
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, KernelTime, original_name
 from hipsynth.tuning.optimize.transformation_plan import Move, Shape, TransformationPlan
@@ -74,7 +74,7 @@ class GroupOrders:
         """The moves from a state, each with the program after it."""
         try:
             source = edits.read_source(state.text, self.target.arch)
-        except HipsynthError:
+        except TEXT_ERRORS:
             return
         for kernel in worthwhile_kernels(state.found):
             name = base_name(kernel.name)
@@ -88,7 +88,7 @@ class GroupOrders:
                 move = Move(TRANSFORMATION, original_name(kernel.name), TransformationPlan(), why)
                 try:
                     yield move, edits.patched(source, {name: mapping.source(edits.call_of(name))})
-                except HipsynthError:
+                except TEXT_ERRORS:
                     break
 
     def note(self, move: Move, before: CandidateMeasurement, after: CandidateMeasurement) -> None:

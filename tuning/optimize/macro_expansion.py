@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from hipsynth.core.errors import HipsynthError
 from hipsynth.source.declarations import MacroText
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.outline import outline_macros
 from hipsynth.source.tokens import find_closing, split_at, text_between
+from hipsynth.tuning.optimize.analysis_faults import TEXT_ERRORS
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram, read_program
 
 MOST_ROUNDS = 4  # of macros in macros
@@ -42,7 +42,7 @@ def expand_macros(program: ParsedProgram) -> ExpandedProgram:
         text = apply_edits(program.unit.text, edits).decode(errors="surrogateescape")
         try:
             program = read_program(text, program.arch)
-        except HipsynthError:
+        except TEXT_ERRORS:
             break
     after = {kernel.name: _read_text(program, kernel) for kernel in program.kernels}
     return ExpandedProgram(program, {after[name]: text for name, text in kernels.items() if after[name] != text})

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hipsynth.core.errors import HipsynthError
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
+from hipsynth.tuning.optimize.analysis_faults import TEXT_ERRORS
 from hipsynth.tuning.optimize.candidates import SearchState, launch_blocks
 from hipsynth.tuning.optimize.confirm import (
     ConfirmedTimings,
@@ -267,7 +267,7 @@ def duration_predictor(target: Target, arguments: Arguments) -> Callable[[str], 
             prediction = model.predict(
                 text, target.arch, target.flags, target.device, LaunchAssumptions(arguments=arguments)
             )
-        except HipsynthError:
+        except TEXT_ERRORS:
             return None
         times = [
             kernel.launches * kernel.duration_ns for kernel in prediction.kernels if kernel.duration_ns is not None

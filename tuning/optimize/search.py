@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import TypeVar
 
 from hipsynth.core.errors import HipsynthError
-from hipsynth.tuning.optimize.analysis_faults import AnalysisFaults
+from hipsynth.tuning.optimize.analysis_faults import TEXT_ERRORS, AnalysisFaults
 from hipsynth.tuning.optimize.candidates import SearchState, launch_blocks, make_candidates
 from hipsynth.tuning.optimize.documents import SearchEnd, SearchStep, StepOutcome, VerificationCheck
 from hipsynth.tuning.optimize.emit import emit_program
@@ -145,7 +145,7 @@ class Search:
         target, better, most = self.evaluator.target, [], len(texts_tried) + MOST_CHANGES
         try:
             program = read_program(state.text, target.arch)
-        except HipsynthError:
+        except TEXT_ERRORS:
             return None
         for change in self.faults.iterate(name, changer.list_changes(program, state.found, target)):
             if self._is_over() or len(texts_tried) >= most:
@@ -176,7 +176,7 @@ class Search:
         if origin is None or not state.plans or self._is_over():
             return None
         blocks, name = launch_blocks(self.program, origin.found), "fast_division"
-        with contextlib.suppress(HipsynthError, NotUnderstood):
+        with contextlib.suppress(*TEXT_ERRORS, NotUnderstood):
             if emit_program(self.program, state.plans, blocks) != state.text:
                 return None
             changes = SOURCE_CHANGES[name].list_changes(self.program, origin.found, target)

@@ -13,7 +13,7 @@ from pathlib import Path
 from hipsynth.core.errors import HipsynthError
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.tuning.optimize.analysis_faults import AnalysisFaults
+from hipsynth.tuning.optimize.analysis_faults import TEXT_ERRORS, AnalysisFaults
 from hipsynth.tuning.optimize.candidates import SearchState, make_candidates
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator
 from hipsynth.tuning.optimize.optimize import duration_predictor
@@ -184,7 +184,7 @@ class ToolSession:
         """The changes of a program's source that apply to it, as moves without a plan, each with the text after it."""
         try:
             program = self._parse(version.text)
-        except HipsynthError:  # a text that a move wrote
+        except TEXT_ERRORS:  # a text that a move wrote
             return []
         return [
             (Move(name, change.kernel, TransformationPlan(), change.why), change.text)

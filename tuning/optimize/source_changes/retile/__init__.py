@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hipsynth.core.errors import HipsynthError
 from hipsynth.profiling.backends.protocol import Target
+from hipsynth.tuning.optimize.analysis_faults import TEXT_ERRORS
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.source_changes.retile.plain_product import write_plain_product
@@ -24,7 +24,7 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
             continue
         try:
             plain = read_program(write_plain_product(program, kernel, run.block), target.arch)
-        except (NotUnderstood, HipsynthError):
+        except (NotUnderstood, *TEXT_ERRORS):
             continue
         tilings = list_tilings(plain, kernel.name, run.bottleneck, run.grid, run.block)
         yield from write_tilings(plain, kernel.name, run.block, tilings, "larger tiles than those of its own")

@@ -7,8 +7,8 @@ import contextlib
 import math
 from collections.abc import Iterator
 
-from hipsynth.core.errors import HipsynthError
 from hipsynth.profiling.backends.protocol import Target
+from hipsynth.tuning.optimize.analysis_faults import TEXT_ERRORS
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, KernelTime
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram, read_program
 from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
@@ -64,10 +64,10 @@ def _list_numbered(
         group_axes.list_numbered,
         strided_loop.list_numbered,
     ):
-        with contextlib.suppress(NotUnderstood, HipsynthError):
+        with contextlib.suppress(NotUnderstood, *TEXT_ERRORS):
             forms += list_forms(program, kernel, run.grid, run.block)
     for form in forms:
-        with contextlib.suppress(NotUnderstood, HipsynthError):
+        with contextlib.suppress(NotUnderstood, *TEXT_ERRORS):
             changed = read_program(form.text, program.arch)
             for change in (loop_nest.merge_loops, sum_start.move_starts):
                 text = change(changed, next(each for each in changed.kernels if each.name == kernel.name))
