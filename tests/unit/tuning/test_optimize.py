@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from support.document_samples import KERNEL
 
-from hipsynth.core.errors import BadInput, HipsynthError
+from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency
 from hipsynth.core.reasons import Reason
 from hipsynth.source.edits import EditConflict
+from hipsynth.source.parse_service import ParserLost
 from hipsynth.training.analytic.predict import AnalyticPrediction, AnalyticPredictor
 from hipsynth.tuning.optimize import transformations
 from hipsynth.tuning.optimize.analysis_faults import AnalysisFaults
@@ -404,9 +405,19 @@ def test_only_faults_of_the_analysis_are_left_out() -> None:
     faults = AnalysisFaults()
     assert list(faults.iterate("text", fail(BadInput("it does not parse")))) == [1]
     assert list(faults.iterate("edits", fail(EditConflict("two edits overlap")))) == [1]
-    assert faults.failed.keys() == {"text", "edits"} and "it does not parse" in faults.failed["text"]
+    assert list(faults.iterate("parser", fail(ParserLost("it crashed")))) == [1]
+    assert faults.failed.keys() == {"text", "edits", "parser"} and "it does not parse" in faults.failed["text"]
     with pytest.raises(HipsynthError):
         list(faults.iterate("machine", fail(HipsynthError("no sandbox"))))
+
+
+def test_a_missing_compiler_is_no_move_that_does_not_apply(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_compiler(*_: object) -> object:
+        raise MissingDependency("no clang-22 here")
+
+    monkeypatch.setattr("hipsynth.training.analytic.predict.AnalyticPredictor.predict", without_compiler)
+    with pytest.raises(MissingDependency):
+        duration_predictor(target_of("gfx90a"), ())(TEXT)
 
 
 def test_a_search_is_deterministic_and_ends_with_its_budget(program: ParsedProgram) -> None:
