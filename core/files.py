@@ -185,6 +185,12 @@ def write_whole(path: Path, content: str | bytes, *, durable: bool = False) -> N
         file.write(content.encode() if isinstance(content, str) else content)
 
 
+def write_if_changed(path: Path, text: str) -> None:
+    """Writes a generated file only if its content changed, so that what is built from it stays."""
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
 @contextmanager
 def whole_file(path: Path) -> Iterator[TextIO]:
     """Yields a text file that replaces `path` if the block succeeds; raises BadInput.

@@ -76,6 +76,3 @@ class ChatRequest:
     model_folder: str
     messages: tuple[ChatMessage, ...]
     max_tokens: int
-
-
-WorkRequest = BuildRequest | ProgramRequest | ChatRequest

@@ -179,7 +179,7 @@ def _marks_of(read: _Code) -> re.Pattern[str]:
     """What begins a kernel: the mark, or a macro without parameters that holds it."""
     if read.directives.count(KERNEL_MARK) == read.code.count(KERNEL_MARK):
         return _MARK
-    macros = [macro.name for macro in _find_macros(read.text, read.directives, KERNEL_MARK) if macro.parameters is None]
+    macros = [macro.name for macro in _find_macros(read.directives, KERNEL_MARK) if macro.parameters is None]
     return re.compile(rf"\b(?:{'|'.join([KERNEL_MARK, *map(re.escape, macros)])})\b")
 
 
@@ -317,10 +317,10 @@ def _strip_parts(parts: Sequence[str]) -> tuple[str, ...]:
 
 def outline_macros(text: str) -> tuple[MacroText, ...]:
     """The macros that a text defines, without the comments and literals in them, in source order."""
-    return tuple(_find_macros(text, blank_opaque(text)))
+    return tuple(_find_macros(blank_opaque(text)))
 
 
-def _find_macros(text: str, read: str, word: str = "") -> Iterator[MacroText]:
+def _find_macros(read: str, word: str = "") -> Iterator[MacroText]:
     """The macros whose definitions hold a word. `read`: the text without comments and literals."""
     for line in _DIRECTIVE.finditer(read):
         if word not in line[0]:

@@ -20,7 +20,7 @@ from hipsynth.source.functions import FunctionNode
 from hipsynth.source.outline import outline_launches, outline_macros
 from hipsynth.source.parse import ParsedUnit, Token
 from hipsynth.source.parse_service import parse_isolated
-from hipsynth.source.tokens import code_tokens, find_closing
+from hipsynth.source.tokens import code_tokens, find_closing, text_between
 
 _ONE_BYTE = "latin-1"  # a text in which each byte is one character: positions of the outline are bytes
 
@@ -99,21 +99,15 @@ def _read_function(
         tokens[last].end,
         node.place,
         (tokens[opening].end, tokens[last].start),
-        tuple(_read_parameter(unit, tokens, parameter) for parameter in node.parameters),
-        _text_between(unit, tokens, begin, head_end),
+        tuple(_read_parameter(unit, parameter) for parameter in node.parameters),
+        text_between(unit, tokens, begin, head_end),
         node.template_names,
-        _text_between(unit, tokens, bounds + 2, find_closing(tokens, bounds + 1)) if bounds >= 0 else "",
+        text_between(unit, tokens, bounds + 2, find_closing(tokens, bounds + 1)) if bounds >= 0 else "",
         mangled=node.mangled,
         first=opening + 1,
         last=last,
         named=named,
     )
-
-
-def _text_between(unit: ParsedUnit, tokens: Sequence[Token], start: int, end: int) -> str:
-    if start >= end:
-        return ""
-    return unit.text[tokens[start].start : tokens[end - 1].end].decode(errors="surrogateescape")
 
 
 def _find_beginning(unit: ParsedUnit, tokens: Sequence[Token], at: int) -> int:
@@ -143,7 +137,7 @@ def _template_end(tokens: Sequence[Token], at: int) -> int:
     return at
 
 
-def _read_parameter(unit: ParsedUnit, tokens: Sequence[Token], node: tuple[int, int, str]) -> FunctionParameter:
+def _read_parameter(unit: ParsedUnit, node: tuple[int, int, str]) -> FunctionParameter:
     start, end, name = node
     text = unit.text[start:end].decode(errors="surrogateescape")
     return FunctionParameter(text.partition("=")[0].rstrip() if name else text, name)

@@ -7,10 +7,10 @@ near-duplicates. `control_skeleton` keeps only statements that are no declaratio
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator
 
+from hipsynth.core.program import text_id
 from hipsynth.source.declarations import DEVICE_MARKS
 
 _TOKEN = re.compile(
@@ -116,7 +116,7 @@ def token_skeleton(text: str) -> str:
         elif kind == "name" and not _is_known(token):
             token = places.setdefault(token, f"v{len(places)}")
         shown_tokens.append(token)
-    return _skeleton_id(" ".join(shown_tokens))
+    return text_id(" ".join(shown_tokens))
 
 
 def control_skeleton(text: str) -> str:
@@ -126,7 +126,7 @@ def control_skeleton(text: str) -> str:
     for statement in _split_statements(text):
         if not _DECLARES.match(statement) and (not words or words[-1] != statement):
             words.append(statement)
-    return _skeleton_id(";".join(words))
+    return text_id(";".join(words))
 
 
 def _split_statements(text: str) -> Iterator[str]:
@@ -147,7 +147,3 @@ def _split_statements(text: str) -> Iterator[str]:
             words.append(token)
     if words:
         yield " ".join(words)
-
-
-def _skeleton_id(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

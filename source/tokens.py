@@ -46,6 +46,14 @@ def split_at(tokens: Sequence[Token], start: int, end: int, separator: str) -> l
     return [*parts, (first, end)]
 
 
+def strip_parentheses(tokens: Sequence[Token], span: tuple[int, int]) -> tuple[int, int]:
+    """The tokens [start, end) of an expression without the parentheses around all of it."""
+    start, end = span
+    while tokens[start].text == "(" and find_closing(tokens, start) == end - 1:
+        start, end = start + 1, end - 1
+    return start, end
+
+
 def text_between(unit: ParsedUnit, tokens: Sequence[Token], start: int, end: int) -> str:
     """The source text of the tokens [start, end), with what stands between them."""
     if start >= end:

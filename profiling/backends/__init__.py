@@ -27,11 +27,6 @@ REGISTRY = {
 }
 
 
-def backend_names() -> tuple[str, ...]:
-    """Names that `--backend` takes, the default first."""
-    return tuple(REGISTRY)
-
-
 def open_backend(spec: str, **options: Any) -> Backend:
     """Opens the backend `spec`: a name, or `name:path` for backends that take a folder (recorded, rocprof).
 

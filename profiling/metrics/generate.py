@@ -13,6 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a script by the build
 
+from hipsynth.core.files import write_if_changed
 from hipsynth.simulator import devices
 
 TABLE = Path(__file__).with_name("metrics.toml")
@@ -51,9 +52,7 @@ def main(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     facts = tomllib.loads(TABLE.read_text())
     docs = {name: row["doc"] for name, row in {**facts["counters"], **facts["others"]}.items()}
-    path, text = out / "counter_names.h", counters_header(docs, devices.list_architectures())
-    if not path.exists() or path.read_text() != text:
-        path.write_text(text)
+    write_if_changed(out / "counter_names.h", counters_header(docs, devices.list_architectures()))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a script by the build
 
 from hipsynth.core.errors import BadInput
+from hipsynth.core.files import write_if_changed
 from hipsynth.simulator.devices import Fact, default_device, load_architectures, load_device
 
 PYTHON_ONLY = {"default_device", "recorded"}
@@ -77,12 +78,6 @@ def spec_header(architectures: Iterable[str]) -> str:
         "struct SpecEntry {\n  const char* key;\n  double& (*value)(Spec&);\n};\n\n"
         f"inline constexpr SpecEntry kSpecEntries[] = {{\n{entries}}};\n\n}}  // namespace hipsynth\n"
     )
-
-
-def write_if_changed(path: Path, text: str) -> None:
-    """Writes the file only if its content changed, to avoid recompilation."""
-    if not path.exists() or path.read_text() != text:
-        path.write_text(text)
 
 
 def main(out: Path) -> None:

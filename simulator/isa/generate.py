@@ -14,6 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a script by the build
 
+from hipsynth.core.files import write_if_changed
 from hipsynth.simulator.isa.table import ARCHS, IMPLICIT, Mem, OpcodeRow, load_rows
 
 CHUNKS = 6
@@ -340,12 +341,6 @@ def table_source(rows: list[OpcodeRow], places: dict[str, tuple[int, int]]) -> s
         "  return assemble_table(kRows, std::size(kRows), kLevels[v4 ? 1 : 0]);\n}\n\n"
         f"const char* name_of(MemOp op) {{\n{_mem_names(rows)}}}\n\n}}  // namespace hipsynth\n"
     )
-
-
-def write_if_changed(path: Path, text: str) -> None:
-    """Writes the file only if its content changed, to avoid recompilation."""
-    if not path.exists() or path.read_text() != text:
-        path.write_text(text)
 
 
 def main(out: Path) -> None:

@@ -69,9 +69,8 @@ def _declaration_runs(kernel: Kernel, body: Sequence[Statement]) -> Iterator[Pie
             stop += 1
         run = [s for s in body[start:stop] if isinstance(s, ir.Let)]
         if len(run) > 1:
-            inner = [name for s in run for name in _name_leaves(s.value)]
             for last in range(len(run), 1, -1):
-                if not _escapes_run(kernel, run[:last], inner):
+                if not _escapes_run(kernel, run[:last]):
                     yield tuple(run[: last - 1]), run[last - 1].value, run[last - 1]
                     break
         start = max(stop, start + 1)
@@ -81,7 +80,7 @@ def _is_movable(s: Statement) -> bool:
     return isinstance(s, ir.Let) and not s.mutable and s.target.dtype.lanes == 1 and _is_pure(s.value)
 
 
-def _escapes_run(kernel: Kernel, run: list[ir.Let], inner: list[str]) -> bool:
+def _escapes_run(kernel: Kernel, run: list[ir.Let]) -> bool:
     """Whether anything but the last value of the run is read outside it."""
     names_defined = {s.target.attr[0] for s in run[:-1]}
     inside = [name for s in run for name in _name_leaves(s.value) if name in names_defined]

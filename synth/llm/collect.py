@@ -108,7 +108,7 @@ def _extract_programs(answered: Iterable[ModelRequest], answers: Mapping[str, Ch
         if reason:
             judged.exclude(request, reason, answer.text[:200])
             continue
-        program = _build_program(request, answer, code)
+        program = _build_program(request, code)
         if program.id in texts:
             judged.exclude(request, "duplicate", f"the same text as {texts[program.id]}")
             continue
@@ -117,7 +117,7 @@ def _extract_programs(answered: Iterable[ModelRequest], answers: Mapping[str, Ch
     return judged
 
 
-def _build_program(request: ModelRequest, answer: ChatReply, code: str) -> Program:
+def _build_program(request: ModelRequest, code: str) -> Program:
     params = {"model": request.model, "level": request.level.name, "temperature": request.temperature}
     return Program(
         code,

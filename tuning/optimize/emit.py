@@ -11,6 +11,7 @@ from hipsynth.source.edits import Edit, apply_edits, join_insertions
 from hipsynth.source.layout import find_spaces, lay_out
 from hipsynth.tuning.optimize.function_text import choose_free_name, wrap_parameters
 from hipsynth.tuning.optimize.helper_text import find_head, select_helpers
+from hipsynth.tuning.optimize.launch_shape import write_dim3
 from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.shape_dispatch import SizeGuard, guard_edits
 from hipsynth.tuning.optimize.statements import NotUnderstood
@@ -368,13 +369,13 @@ class _Writer:
         tuned = f"{self._name}{launch.template}<<<{shape}>>>({arguments});"
         if self._literal:
             return lay_out(
-                f"{{\nconst dim3 lane_groups = {_as_dim3(launch.grid)};\n{tuned}\n}}", 1, self._spaces
+                f"{{\nconst dim3 lane_groups = {write_dim3(launch.grid)};\n{tuned}\n}}", 1, self._spaces
             ).lstrip()
         same = " && ".join(f"lane_group.{AXES[a]} == {block[a]}" for a in range(3))
         plain = (
             f"{self.kernel.name}{launch.template}<<<lane_groups, lane_group{rest}>>>({', '.join(launch.arguments)});"
         )
-        shapes = f"lane_groups = {_as_dim3(launch.grid)}, lane_group = {_as_dim3(launch.block)}"
+        shapes = f"lane_groups = {write_dim3(launch.grid)}, lane_group = {write_dim3(launch.block)}"
         lines = ["{", f"const dim3 {shapes};", f"if ({same}) {{", tuned, "} else {", plain, "}", "}"]
         return lay_out("\n".join(lines), 1, self._spaces).lstrip()
 
@@ -382,8 +383,3 @@ class _Writer:
 def _step_from(first: str, count: int, step: str) -> str:
     """`first + count * step`, as one would write it."""
     return first if count == 0 else f"{first} + {step}" if count == 1 else f"{first} + {count} * {step}"
-
-
-def _as_dim3(text: str) -> str:
-    """A launch's shape, which may be one number, as a dim3."""
-    return text if text.startswith("dim3(") else f"dim3({text})"

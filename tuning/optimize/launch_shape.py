@@ -24,6 +24,11 @@ def read_shape_component(text: str, shape: str, axis: int) -> str:
     return f"dim3({shape}).{AXES[axis]}"
 
 
+def write_dim3(shape: str) -> str:
+    """A launch's shape, which may be one number, as a dim3."""
+    return shape if shape.startswith("dim3(") else f"dim3({shape})"
+
+
 def cap_groups(text: str, grid: str, most: int) -> str:
     """The grid of a launch in a program's text with at most so many groups along x; another cap goes."""
     grid = grid.strip()

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hipsynth.source.tokens import find_closing, split_at
+from hipsynth.source.tokens import find_closing, split_at, strip_parentheses
 from hipsynth.tuning.optimize.kernel_body import ASSIGN, Body
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
@@ -129,7 +129,7 @@ class _Step:
         return True
 
     def _holds(self, span: tuple[int, int]) -> bool:
-        tokens, (start, end) = self.body.tokens, self._strip(span)
+        tokens, (start, end) = self.body.tokens, strip_parentheses(self.body.tokens, span)
         for sign, decide in (("||", any), ("&&", all)):
             parts = split_at(tokens, start, end, sign)
             if len(parts) > 1:
@@ -168,15 +168,9 @@ class _Step:
         else:
             raise NotUnderstood("another store")
 
-    def _strip(self, span: tuple[int, int]) -> tuple[int, int]:
-        start, end = span
-        while self.body.tokens[start].text == "(" and find_closing(self.body.tokens, start) == end - 1:
-            start, end = start + 1, end - 1
-        return start, end
-
     def _value(self, span: tuple[int, int]) -> str:
         """An expression with local variables by their values, and choices made."""
-        tokens, (start, end) = self.body.tokens, self._strip(span)
+        tokens, (start, end) = self.body.tokens, strip_parentheses(self.body.tokens, span)
         choices = split_at(tokens, start, end, "?")
         if len(choices) == 2:
             sides = split_at(tokens, *choices[1], ":")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from hipsynth.core.errors import BadInput, CompileFailed
 from hipsynth.core.files import read_regular
@@ -103,21 +102,6 @@ class Trial:
     def duration_ns(self) -> float:
         """Time in kernels: the sum over all dispatches."""
         return sum(kernel.duration_ns * kernel.dispatches for kernel in self.kernels)
-
-    def document(self) -> dict[str, Any]:
-        """As JSON, without recorded bytes."""
-        return {
-            "status": self.status,
-            "reason": self.reason,
-            "message": self.message,
-            "exit_code": self.exit_code,
-            "stdout": self.stdout,
-            "duration_ns": self.duration_ns,
-            "kernels": [asdict(kernel) for kernel in self.kernels],
-            "outputs": [asdict(output) for output in self.outputs],
-            "warnings": list(self.warnings),
-            "sampled": self.sampled,
-        }
 
 
 def run_trial(text: str, target: Target, conditions: Conditions | None = None) -> Trial:

@@ -217,6 +217,5 @@ struct DecodeResult {
 DecodeResult decode(Arch arch, const std::string& objdump_text);
 
 const std::vector<OpInfo>& opcode_table();  // all rows, generated from simulator/isa/*.toml
-const OpInfo* find_opcode(Arch arch, const std::string& base_mnemonic);
 
 }  // namespace hipsynth

@@ -75,7 +75,6 @@ struct Wave {
   uint64_t exec() const { return sgpr64(kExecLo); }
   void set_exec(uint64_t v) { set_sgpr64(kExecLo, v); }
   uint64_t vcc() const { return sgpr64(kVccLo); }
-  void set_vcc(uint64_t v) { set_sgpr64(kVccLo, v); }
   uint32_t* row(uint32_t r) { return vgpr + static_cast<size_t>(r) * kLanes; }
   const uint32_t* row(uint32_t r) const { return vgpr + static_cast<size_t>(r) * kLanes; }
 };

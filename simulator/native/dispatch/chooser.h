@@ -24,7 +24,6 @@ class Chooser {
   // Result of the last large dispatch of a kernel.
   using Outcome = Memory;
 
-  struct Attempt;
   bool refines() const { return options_.largest_error > 0; }
   SamplingOptions coarse() const { return {options_.sampling_units, options_.sample_above}; }
   SamplingOptions fine() const;

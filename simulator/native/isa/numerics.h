@@ -284,7 +284,6 @@ inline float dot2_f16(float a0, float b0, float a1, float b1, float c, bool flus
 }
 // v_mad/v_mac f32: two roundings, denormals flushed regardless of MODE.
 inline float mad_f32(float a, float b, float c) { return flush(flush(flush(a) * flush(b)) + flush(c)); }
-inline float mul_legacy(float a, float b) { return a == 0.0f || b == 0.0f ? 0.0f : a * b; }
 
 inline float frexp_mant(float x) {
   const float y = denormal(x) ? x * 8388608.0f : x;

@@ -1,9 +1,7 @@
-// The opcode table as chosen for the host CPU, look-up by mnemonic, and GPR-index mode.
-#include <array>
+// The opcode table as chosen for the host CPU, and GPR-index mode.
 #include <cstdlib>
 #include <span>
 #include <string_view>
-#include <unordered_map>
 
 #include "isa/alu.h"
 #include "isa/table.h"
@@ -19,15 +17,6 @@ bool use_v4() {
     return __builtin_cpu_supports("x86-64-v4") != 0;
   }();
   return yes;
-}
-
-using Index = std::unordered_map<std::string_view, const OpInfo*>;
-Index make_index(uint8_t arch_bit) {
-  Index index;
-  for (const OpInfo& op : opcode_table()) {
-    if (op.archs & arch_bit) index.emplace(op.name, &op);
-  }
-  return index;
 }
 
 // Offsets source k (0..2) or the destination (3) by M0[7:0]; false if the result is outside the wave's registers.
@@ -58,17 +47,6 @@ std::vector<OpInfo> assemble_table(const RowData* rows, size_t n, const Handlers
 const std::vector<OpInfo>& opcode_table() {
   static const std::vector<OpInfo> table = make_table(use_v4());
   return table;
-}
-
-const OpInfo* find_opcode(Arch arch, const std::string& base_mnemonic) {
-  static const auto indices = [] {
-    std::array<Index, kArchs> all;
-    for (size_t i = 0; i < kArchs; ++i) all[i] = make_index(static_cast<uint8_t>(1u << i));
-    return all;
-  }();
-  const Index& index = indices[static_cast<size_t>(arch)];
-  const auto it = index.find(base_mnemonic);
-  return it == index.end() ? nullptr : it->second;
 }
 
 const char* isa_level() { return use_v4() ? "x86-64-v4" : "x86-64-v3"; }

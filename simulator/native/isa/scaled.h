@@ -29,11 +29,6 @@ inline double scale_factor(uint32_t operand, bool narrows) {
   return pow2i(narrows ? 127 - e : e - 127);
 }
 
-template <SmallFloat kSmall>
-uint32_t narrow_scaled(double v, double factor, const FpMode& mode) {
-  return float_to_small(v * factor, format_of(kSmall), mode.fp16_ovfl);
-}
-
 // `rows` consecutive registers of a source, copied, because the destination may overlap them; signs applied to each.
 template <int kRows>
 struct SourceRows {

@@ -29,7 +29,6 @@ from hipsynth.training.models.base import TinyShape
 from hipsynth.training.models.config import load_config
 from hipsynth.training.models.train import train_model
 
-ORIGINALS = made.samples(40, 1)
 POOL = made.samples(40, 3)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hipsynth.source.edits import Edit, apply_edits
-from hipsynth.source.tokens import find_closing, split_at, text_between
+from hipsynth.source.tokens import find_closing, split_at, strip_parentheses, text_between
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.source_changes.device_functions import find_forwarded
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
@@ -91,7 +91,7 @@ class RowReader:
 
     def read_words(self, loop: RowLoop, span: Span) -> list[str]:
         """An expression of a loop by its words: its constants by their values, its variable as `@`."""
-        start, end = self._strip_parentheses(span)
+        start, end = strip_parentheses(self.body.tokens, span)
         words = []
         for i in range(start, end):
             place = self.body.local(self.body.tokens[i])
@@ -105,7 +105,7 @@ class RowReader:
     def write_text(self, loop: RowLoop, span: Span) -> str:
         """The text of an expression outside the statements that declare the loop's constants."""
         tokens = self.body.tokens
-        start, end = self._strip_parentheses(span)
+        start, end = strip_parentheses(self.body.tokens, span)
         pieces, at = [], start
         for i in range(start, end):
             if (place := self.body.local(tokens[i])) in loop.values:
@@ -122,15 +122,9 @@ class RowReader:
     def _slice(self, start: int, end: int) -> str:
         return self.body.program.unit.text[start:end].decode(errors="surrogateescape")
 
-    def _strip_parentheses(self, span: Span) -> Span:
-        start, end = span
-        while self.body.tokens[start].text == "(" and find_closing(self.body.tokens, start) == end - 1:
-            start, end = start + 1, end - 1
-        return start, end
-
     def resolve(self, loop: RowLoop, span: Span) -> Span:
         """The value of a constant of the loop, or the expression itself."""
-        span = self._strip_parentheses(span)
+        span = strip_parentheses(self.body.tokens, span)
         place = self.body.local(self.body.tokens[span[0]])
         if span[1] - span[0] == 1 and place in loop.values:
             return self.resolve(loop, loop.values[place])

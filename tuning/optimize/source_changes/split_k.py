@@ -21,6 +21,7 @@ from hipsynth.source.parse import Token
 from hipsynth.source.tokens import find_closing
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.kernel_body import Body
+from hipsynth.tuning.optimize.launch_shape import write_dim3
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.source_changes.row_loops import LoopSteps, RowLoop, RowReader
 from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
@@ -345,7 +346,7 @@ class _SplitKernel:
         passed = ", ".join(launch.arguments)
         count = f"{parts} * {self._count}" if self._count != "1" else str(parts)
         lines = [
-            f"const dim3 parts_grid = {_as_dim3(launch.grid)}, parts_block = {_as_dim3(launch.block)};",
+            f"const dim3 parts_grid = {write_dim3(launch.grid)}, parts_block = {write_dim3(launch.block)};",
             f"const size_t parts_bytes = sizeof({kind}) * {count} * parts_grid.x * parts_grid.y * parts_block.x * "
             "parts_block.y *",
             "                           parts_block.z;",
@@ -364,7 +365,3 @@ class _SplitKernel:
         before = text[text.rfind(b"\n", 0, launch.start) + 1 : launch.start].decode(errors="surrogateescape")
         indent = before[: len(before) - len(before.lstrip())]
         return "{\n" + "".join(f"{indent}  {line}\n" for line in lines) + indent + "}"
-
-
-def _as_dim3(text: str) -> str:
-    return text if text.startswith("dim3(") else f"dim3({text})"

@@ -140,9 +140,9 @@ class _GridLoops:
             raise NotUnderstood("a loop that does not stride over the grid")
         if [token.text for token in tokens[condition[0] : condition[0] + 2]] != [name, "<"]:
             raise NotUnderstood("a loop with another condition")
-        self._check_iteration(loop, name, condition)
+        self._check_iteration(loop, condition)
 
-    def _check_iteration(self, loop: Statement, name: str, condition: Span) -> None:
+    def _check_iteration(self, loop: Statement, condition: Span) -> None:
         """An iteration knows its number, and changes no variable from outside of it."""
         tokens, body = self.body.tokens, self.body
         (inside,) = loop.parts

@@ -20,7 +20,6 @@ from hipsynth.tuning.optimize.transformations.lds_tile.staged_expression import 
 )
 
 _EFFECTS = ("tomic", "printf", "memcpy", "memset", "assert", "__trap", "__builtin")
-_FLIPPED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 
 
 @dataclass(frozen=True)
