@@ -16,7 +16,7 @@ from hipsynth.tuning.optimize.candidates import SearchState
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, KernelTime, original_name
 from hipsynth.tuning.optimize.transformation_plan import Move, Shape, TransformationPlan
 from hipsynth.tuning.swizzle import edits
-from hipsynth.tuning.swizzle.mapping import Mapping, Spread, Tile
+from hipsynth.tuning.swizzle.mapping import GroupMapping, Spread, Tile
 from hipsynth.tuning.swizzle.proof import prove_bijection
 
 HIT_RATE = "L2_Cache_Hit_Rate"
@@ -49,15 +49,15 @@ def count_tries(text: str, timed: CandidateMeasurement, target: Target) -> int:
     return min(MOST_TRIES, 2 * len(worthwhile_kernels(timed))) if possible else 0
 
 
-def list_mappings(grid: Shape, chiplets: int) -> list[Mapping]:
+def list_mappings(grid: Shape, chiplets: int) -> list[GroupMapping]:
     """The mappings to try on a grid, in this order: neighbours on one chiplet, then also in tiles."""
     spread = Spread(chiplets)
     rows, columns = grid[1] * grid[2], grid[0]
-    mappings = [Mapping((spread,))]
+    mappings = [GroupMapping((spread,))]
     if rows >= 4 and columns >= 4:
-        mappings += [Mapping((spread, Tile(4, 1, inner="columns"))), Mapping((Tile(8, 8),))]
+        mappings += [GroupMapping((spread, Tile(4, 1, inner="columns"))), GroupMapping((Tile(8, 8),))]
     else:
-        mappings += [Mapping((Spread(chiplets, 8),))]
+        mappings += [GroupMapping((Spread(chiplets, 8),))]
     enough = rows * columns >= 2 * chiplets
     return [mapping for mapping in mappings if enough and prove_bijection(mapping, grid).kind == "symbolic"]
 

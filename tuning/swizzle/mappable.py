@@ -16,7 +16,7 @@ from hipsynth.source.arguments import default_arguments
 from hipsynth.source.triton_source import read_default_arguments, read_triton_source
 from hipsynth.tuning.swizzle import edits, script_edits
 from hipsynth.tuning.swizzle.line_use import ObservedLaunches, collect_launches, observe_launches
-from hipsynth.tuning.swizzle.mapping import Mapping as GroupMapping
+from hipsynth.tuning.swizzle.mapping import GroupMapping
 from hipsynth.tuning.trial import Conditions, Trial, run_trial
 from hipsynth.tuning.trial.refusal import KernelRefusal
 from hipsynth.tuning.trial.script import ScriptTrials

@@ -230,7 +230,7 @@ Step = Spread | RowSpread | Tile | Formula
 
 
 @dataclass(frozen=True)
-class Mapping:
+class GroupMapping:
     """Steps, applied one after the other to the number in dispatch order."""
 
     steps: tuple[Step, ...] = ()
@@ -325,7 +325,7 @@ def distinct_tiles(grid: Grid, widths: tuple[str, ...]) -> Iterator[Tile]:
                     yield from (Tile(side, side, inner=curve, width=width) for curve in CURVES)
 
 
-def candidate_mappings(grid: Grid, xcds: int, cus: int, widths: tuple[str, ...] = ()) -> list[Mapping]:
+def candidate_mappings(grid: Grid, xcds: int, cus: int, widths: tuple[str, ...] = ()) -> list[GroupMapping]:
     """All mappings that are tried for a grid: spreads, tiles, and tiles after each spread. Without the identity."""
     n = grid[0] * grid[1] * grid[2]
     planes = ("X", *(("X * Y",) if grid[2] > 1 and grid[1] > 1 else ()), *widths)
@@ -337,5 +337,5 @@ def candidate_mappings(grid: Grid, xcds: int, cus: int, widths: tuple[str, ...] 
         ]
     shapes = list(distinct_tiles(grid, planes))
     firsts = [s for s in spreads if isinstance(s, Spread) and s.parts == xcds and s.run in (0, 8, 32)]
-    mappings = [Mapping((spread,)) for spread in spreads] + [Mapping((tile,)) for tile in shapes]
-    return mappings + [Mapping((first, tile)) for first in firsts for tile in shapes]
+    mappings = [GroupMapping((spread,)) for spread in spreads] + [GroupMapping((tile,)) for tile in shapes]
+    return mappings + [GroupMapping((first, tile)) for first in firsts for tile in shapes]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hipsynth.tuning.swizzle.index_expression import IndexExpression, name
-from hipsynth.tuning.swizzle.mapping import CURVES, Formula, Grid, Mapping, RowSpread, Spread, Step, Tile
+from hipsynth.tuning.swizzle.mapping import CURVES, Formula, Grid, GroupMapping, RowSpread, Spread, Step, Tile
 
 Factors = Counter[str]  # a product, as how often each factor occurs; numbers by their digits in base 10
 
@@ -32,7 +32,7 @@ class Proof:
     fault: str = ""
 
 
-def prove_bijection(mapping: Mapping, grid: Grid) -> Proof:
+def prove_bijection(mapping: GroupMapping, grid: Grid) -> Proof:
     """The proof for a mapping on a grid. Raises UsageError for a formula that cannot be evaluated."""
     n = grid[0] * grid[1] * grid[2]
     targets = mapping.numbers(grid)
@@ -65,7 +65,7 @@ def _curve_is_bijective(tile: Tile) -> bool:
     side = tile.rows
     if side != tile.columns or side & (side - 1):
         return False
-    targets = Mapping((Tile(side, side, inner=tile.inner),)).numbers((side, side, 1))
+    targets = GroupMapping((Tile(side, side, inner=tile.inner),)).numbers((side, side, 1))
     return bool((np.sort(targets) == np.arange(side * side)).all())
 
 

@@ -16,8 +16,7 @@ from hipsynth.source.triton_source import JitFunction, TritonSource, called_name
 from hipsynth.tuning.swizzle import index_expression as e
 from hipsynth.tuning.swizzle.edits import call_of
 from hipsynth.tuning.swizzle.index_expression import IndexExpression
-from hipsynth.tuning.swizzle.mapping import Mapping as GroupMapping
-from hipsynth.tuning.swizzle.mapping import Program, RowSpread, Spread
+from hipsynth.tuning.swizzle.mapping import GroupMapping, Program, RowSpread, Spread
 from hipsynth.tuning.trial.refusal import KernelRefusal
 
 PROGRAM_ID, PROGRAM_COUNT = "program_id", "num_programs"

@@ -21,8 +21,7 @@ from hipsynth.source.names import base_name
 from hipsynth.tuning.swizzle.l2_reuse import Chips, Reuse, exchange_between_groups, reuse_of
 from hipsynth.tuning.swizzle.line_use import ObservedLaunches
 from hipsynth.tuning.swizzle.mappable import HipProgram, KernelMappings, MappableProgram
-from hipsynth.tuning.swizzle.mapping import Formula, Grid, Spread, Tile, candidate_mappings
-from hipsynth.tuning.swizzle.mapping import Mapping as GroupMapping
+from hipsynth.tuning.swizzle.mapping import Formula, Grid, GroupMapping, Spread, Tile, candidate_mappings
 from hipsynth.tuning.swizzle.proof import Proof, prove_bijection
 from hipsynth.tuning.trial import Conditions, Trial, compare_trials
 from hipsynth.tuning.trial.refusal import KernelRefusal

@@ -7,7 +7,7 @@ import pytest
 from hipsynth.core.errors import BadInput
 from hipsynth.tuning.swizzle import edits
 from hipsynth.tuning.swizzle.edits import BlockIndexProgram, call_of, patched, read_source, refusal
-from hipsynth.tuning.swizzle.mapping import Mapping, Spread
+from hipsynth.tuning.swizzle.mapping import GroupMapping, Spread
 
 HEAD = "#include <hip/hip_runtime.h>\n#if 1\n#include <cstdio>\n#endif\n"
 PROGRAM = (
@@ -41,7 +41,7 @@ def source() -> BlockIndexProgram:
 
 
 def apply(source: BlockIndexProgram, *names: str) -> str:
-    return patched(source, {name: Mapping((Spread(8),)).source(call_of(name)) for name in names})
+    return patched(source, {name: GroupMapping((Spread(8),)).source(call_of(name)) for name in names})
 
 
 def test_all_forms_of_the_block_index_are_rewritten(source: BlockIndexProgram) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hipsynth.core.errors import UsageError
 from hipsynth.tuning.swizzle import index_expression as e
-from hipsynth.tuning.swizzle.mapping import CURVES, Formula, Mapping, RowSpread, Spread, Tile, candidate_mappings
+from hipsynth.tuning.swizzle.mapping import CURVES, Formula, GroupMapping, RowSpread, Spread, Tile, candidate_mappings
 from hipsynth.tuning.swizzle.proof import prove_bijection, swaps_digits
 
 GRIDS = st.tuples(st.integers(1, 40), st.integers(1, 40), st.integers(1, 4))
@@ -32,12 +32,12 @@ SIDES = st.sampled_from([2, 4, 8, 16])
 CURVED = st.tuples(SIDES, st.sampled_from(CURVES), st.sampled_from(["rows", "columns"])).map(
     lambda drawn: Tile(drawn[0], drawn[0], drawn[2], drawn[1])
 )
-MAPPINGS = st.lists(SPREADS | TILES | CURVED, min_size=1, max_size=3).map(lambda steps: Mapping(tuple(steps)))
+MAPPINGS = st.lists(SPREADS | TILES | CURVED, min_size=1, max_size=3).map(lambda steps: GroupMapping(tuple(steps)))
 
 
 @settings(max_examples=150, deadline=None)
 @given(MAPPINGS, GRIDS)
-def test_every_product_of_steps_is_a_bijection_on_every_grid(mapping: Mapping, grid: tuple[int, int, int]) -> None:
+def test_every_product_of_steps_is_a_bijection_on_every_grid(mapping: GroupMapping, grid: tuple[int, int, int]) -> None:
     found = mapping.numbers(grid)
     assert (np.sort(found) == np.arange(grid[0] * grid[1] * grid[2])).all()
     assert prove_bijection(mapping, grid).kind == "symbolic"
@@ -52,23 +52,23 @@ def test_the_grammar_has_no_doubles_and_all_of_it_is_proven(grid: tuple[int, int
 
 
 def test_spreading_gives_each_xcd_consecutive_groups() -> None:
-    found = Mapping((Spread(8),)).numbers((80, 1, 1))
+    found = GroupMapping((Spread(8),)).numbers((80, 1, 1))
     assert (found[0::8] == np.arange(10)).all() and (found[7::8] == np.arange(70, 80)).all()
-    runs = Mapping((Spread(8, 4),)).numbers((64, 1, 1))
+    runs = GroupMapping((Spread(8, 4),)).numbers((64, 1, 1))
     assert runs[0::8].tolist() == [0, 1, 2, 3, 32, 33, 34, 35]
 
 
 def test_a_remainder_keeps_its_place() -> None:
-    found = Mapping((Spread(8),)).numbers((83, 1, 1))
+    found = GroupMapping((Spread(8),)).numbers((83, 1, 1))
     assert found[80:].tolist() == [80, 81, 82]
-    rows = Mapping((Tile(4, 1, inner="columns", width="10"),)).numbers((83, 1, 1))
+    rows = GroupMapping((Tile(4, 1, inner="columns", width="10"),)).numbers((83, 1, 1))
     assert rows[80:].tolist() == [80, 81, 82] and rows[:5].tolist() == [0, 10, 20, 30, 1]
 
 
 def test_curves_step_between_neighbours() -> None:
-    found = Mapping((Tile(8, 8, inner="hilbert"),)).numbers((8, 8, 1))
+    found = GroupMapping((Tile(8, 8, inner="hilbert"),)).numbers((8, 8, 1))
     assert (np.abs(np.diff(found % 8)) + np.abs(np.diff(found // 8)) == 1).all()
-    assert Mapping((Tile(4, 4, inner="morton"),)).numbers((4, 4, 1))[:6].tolist() == [0, 1, 4, 5, 2, 3]
+    assert GroupMapping((Tile(4, 4, inner="morton"),)).numbers((4, 4, 1))[:6].tolist() == [0, 1, 4, 5, 2, 3]
 
 
 # Patterns like those of the paper's public experiment branch, where most work was skipped.
@@ -85,13 +85,13 @@ BROKEN = {
 
 @pytest.mark.parametrize("text, grid, fault", BROKEN.values(), ids=list(BROKEN))
 def test_patterns_that_are_no_bijections_are_rejected(text: str, grid: tuple[int, int, int], fault: str) -> None:
-    found = prove_bijection(Mapping((Formula(text),)), grid)
+    found = prove_bijection(GroupMapping((Formula(text),)), grid)
     assert (found.kind, found.fault) == ("", fault)
     assert re.search(r"\d+ of \d+", found.reason)
 
 
 def test_a_pattern_that_fits_one_grid_is_proven_for_that_grid_alone() -> None:
-    pattern = Mapping((Formula("id % 8 * (n / 8) + id / 8"),))
+    pattern = GroupMapping((Formula("id % 8 * (n / 8) + id / 8"),))
     assert prove_bijection(pattern, (64, 4, 1)).kind == "exhaustive"
     assert prove_bijection(pattern, (65, 4, 1)).kind == ""
 
@@ -127,20 +127,20 @@ def test_formulas_are_integer_expressions_and_nothing_else(text: str) -> None:
 
 def test_a_division_by_zero_is_named() -> None:
     with pytest.raises(UsageError, match="divides by zero"):
-        prove_bijection(Mapping((Formula("id / (n - n)"),)), (8, 1, 1))
+        prove_bijection(GroupMapping((Formula("id / (n - n)"),)), (8, 1, 1))
 
 
 def test_the_emitted_source_computes_the_same_numbers(tmp_path: Path) -> None:
     """The device function, compiled as plain C++ with the coordinates as globals."""
     grids = [(7, 5, 1), (33, 17, 2), (64, 1, 1), (12, 12, 1)]
     mappings = [
-        Mapping((Spread(8, 4), Tile(4, 4, inner="hilbert"))),
-        Mapping((Spread(8), Tile(8, 8, "columns", "morton"))),
-        Mapping((Tile(3, 5, "columns", "columns", "X * Y"),)),
-        Mapping((RowSpread(4, 2),)),
-        Mapping((RowSpread(8), RowSpread(3))),
-        Mapping((Formula("select(id < X * Y, (id % Y) * X + id / Y, id) ^ (id & 0) | (id >> 31)"),)),
-        Mapping((Tile(4, 1, inner="columns", width="10"), Spread(304))),
+        GroupMapping((Spread(8, 4), Tile(4, 4, inner="hilbert"))),
+        GroupMapping((Spread(8), Tile(8, 8, "columns", "morton"))),
+        GroupMapping((Tile(3, 5, "columns", "columns", "X * Y"),)),
+        GroupMapping((RowSpread(4, 2),)),
+        GroupMapping((RowSpread(8), RowSpread(3))),
+        GroupMapping((Formula("select(id < X * Y, (id % Y) * X + id / Y, id) ^ (id & 0) | (id >> 31)"),)),
+        GroupMapping((Tile(4, 1, inner="columns", width="10"), Spread(304))),
     ]
     functions = "".join(mapping.source(f"f{i}") for i, mapping in enumerate(mappings))
     calls = "".join(f"show(f{i}());" for i in range(len(mappings)))

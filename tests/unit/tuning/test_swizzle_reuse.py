@@ -7,7 +7,7 @@ import pytest
 
 from hipsynth.simulator.line_sharing import TOUCH, LineSharing
 from hipsynth.tuning.swizzle.l2_reuse import Chips, Reuse, exchange_between_groups, reuse_of
-from hipsynth.tuning.swizzle.mapping import Mapping, Spread, Tile
+from hipsynth.tuning.swizzle.mapping import GroupMapping, Spread, Tile
 
 
 def launch(rows: list[tuple[int, int, int, int, int]], grid: tuple[int, int, int], one_in: int = 1) -> LineSharing:
@@ -24,19 +24,19 @@ def matrix(grid: tuple[int, int, int], depth: int = 4) -> Reuse:
     return reuse_of(launch(rows, grid))
 
 
-def misses(reuse: Reuse, mapping: Mapping, grid: tuple[int, int, int], chips: Chips) -> float:
+def misses(reuse: Reuse, mapping: GroupMapping, grid: tuple[int, int, int], chips: Chips) -> float:
     return reuse.misses(mapping.numbers(grid), chips)
 
 
 def test_a_cache_that_holds_everything_misses_each_line_once() -> None:
     grid = (16, 16, 1)
-    assert misses(matrix(grid), Mapping(), grid, Chips(1, 32, 10**6)) == 2 * 16 * 4
+    assert misses(matrix(grid), GroupMapping(), grid, Chips(1, 32, 10**6)) == 2 * 16 * 4
 
 
 def test_streams_miss_whatever_the_order() -> None:
     reuse = reuse_of(launch([(g, g, 1, 0, 0) for g in range(256)], (16, 16, 1)))
     chips = Chips(8, 4, 100)
-    for mapping in (Mapping(), Mapping((Spread(8),)), Mapping((Tile(4, 4),))):
+    for mapping in (GroupMapping(), GroupMapping((Spread(8),)), GroupMapping((Tile(4, 4),))):
         assert misses(reuse, mapping, (16, 16, 1), chips) == 256 == reuse.least_misses(chips)
 
 
@@ -45,16 +45,16 @@ def test_rows_on_one_xcd_each_save_the_other_copies() -> None:
     grid = (64, 8, 1)
     reuse = reuse_of(launch([(g, g // 64, 1, 0, 0) for g in range(512)], grid))
     chips = Chips(8, 16, 1000)
-    assert misses(reuse, Mapping(), grid, chips) == 64
-    assert misses(reuse, Mapping((Spread(8),)), grid, chips) == 8 == reuse.least_misses(chips)
-    assert reuse.lines_by_xcd(Mapping().numbers(grid), chips) == [8] * 8
-    assert reuse.lines_by_xcd(Mapping((Spread(8),)).numbers(grid), chips) == [1] * 8
+    assert misses(reuse, GroupMapping(), grid, chips) == 64
+    assert misses(reuse, GroupMapping((Spread(8),)), grid, chips) == 8 == reuse.least_misses(chips)
+    assert reuse.lines_by_xcd(GroupMapping().numbers(grid), chips) == [8] * 8
+    assert reuse.lines_by_xcd(GroupMapping((Spread(8),)).numbers(grid), chips) == [1] * 8
 
 
 def test_a_small_cache_prefers_tiles() -> None:
     grid = (32, 32, 1)
     reuse, chips = matrix(grid), Chips(1, 16, 64)
-    assert misses(reuse, Mapping((Tile(4, 4),)), grid, chips) < misses(reuse, Mapping(), grid, chips)
+    assert misses(reuse, GroupMapping((Tile(4, 4),)), grid, chips) < misses(reuse, GroupMapping(), grid, chips)
 
 
 @pytest.mark.parametrize("xcds", [1, 2, 8])
@@ -63,7 +63,10 @@ def test_no_order_has_fewer_misses_than_the_bound(xcds: int) -> None:
     reuse, chips = matrix(grid), Chips(xcds, 8, 10**6)
     bound = reuse.least_misses(chips)
     orders = [rng.permutation(480) for _ in range(20)]
-    orders += [Mapping((Spread(8), Tile(4, 4))).numbers(grid), Mapping((Tile(0, 1, inner="columns"),)).numbers(grid)]
+    orders += [
+        GroupMapping((Spread(8), Tile(4, 4))).numbers(grid),
+        GroupMapping((Tile(0, 1, inner="columns"),)).numbers(grid),
+    ]
     assert bound > 0 and all(reuse.misses(order, chips) >= bound for order in orders)
 
 

@@ -12,7 +12,7 @@ from hipsynth.core.errors import BadInput
 from hipsynth.core.reasons import Reason
 from hipsynth.source.triton_source import read_default_arguments, read_triton_source
 from hipsynth.tuning.swizzle.index_expression import Array
-from hipsynth.tuning.swizzle.mapping import Formula, Grid, Mapping, RowSpread, Spread, Tile, candidate_mappings
+from hipsynth.tuning.swizzle.mapping import Formula, Grid, GroupMapping, RowSpread, Spread, Tile, candidate_mappings
 from hipsynth.tuning.swizzle.script_edits import find_refusal, write_mapped
 
 TWO_AXES = """
@@ -50,7 +50,7 @@ def numbers_by_python(text: str, function: str, grid: Grid) -> Array:
 @pytest.mark.parametrize("grid", [(64, 1, 1), (100, 1, 1), (17, 1, 1)])
 def test_the_written_function_computes_the_mapping_along_one_axis(grid: Grid) -> None:
     source = read_triton_source(SHARED_ROWS)
-    mappings = [*candidate_mappings(grid, 8, 304, ("8", "16")), Mapping((Formula("(n - 1) * X / n - id"),))]
+    mappings = [*candidate_mappings(grid, 8, 304, ("8", "16")), GroupMapping((Formula("(n - 1) * X / n - id"),))]
     for mapping in mappings:
         text = write_mapped(source, {"row_sums": mapping}, {"row_sums": grid})
         assert numbers_by_python(text, "swizzled_row_sums", grid).tolist() == mapping.numbers(grid).tolist(), text
@@ -65,7 +65,9 @@ def test_the_written_function_computes_the_mapping_of_a_plane(grid: Grid) -> Non
 
 
 def test_a_function_is_added_and_only_the_call_changes() -> None:
-    text = write_mapped(read_triton_source(SHARED_ROWS), {"row_sums": Mapping((Spread(8),))}, {"row_sums": (512, 1, 1)})
+    text = write_mapped(
+        read_triton_source(SHARED_ROWS), {"row_sums": GroupMapping((Spread(8),))}, {"row_sums": (512, 1, 1)}
+    )
     helper = """@triton.jit
 def swizzled_row_sums():  # which program computes what: spread(8)
     pid = tl.program_id(0)
@@ -80,13 +82,13 @@ def swizzled_row_sums():  # which program computes what: spread(8)
 
 
 def test_a_mapping_within_rows_leaves_the_other_axes() -> None:
-    text = write_mapped(read_triton_source(TWO_AXES), {"plane": Mapping((RowSpread(8),))}, {"plane": (32, 4, 1)})
+    text = write_mapped(read_triton_source(TWO_AXES), {"plane": GroupMapping((RowSpread(8),))}, {"plane": (32, 4, 1)})
     assert "column, row = swizzled_plane(), tl.program_id(axis=1)  # ünïcode" in text
     assert "        p + row" not in text and text.count("    @triton.jit\n    def ") == 2
 
 
 def test_every_call_in_the_kernel_is_replaced() -> None:
-    tile = Mapping((Tile(4, 4),))
+    tile = GroupMapping((Tile(4, 4),))
     text = write_mapped(read_triton_source(TWO_AXES), {"plane": tile}, {"plane": (32, 4, 1)})
     assert "column, row = swizzled_plane(0), swizzled_plane(1)  # ünïcode before the next one: ü" in text
     assert "tl.num_programs(0) + column, swizzled_plane(2))" in text
@@ -125,9 +127,11 @@ def test_kernels_are_refused_with_a_reason(body: str, decorators: str, code: Rea
 def test_kernels_that_are_not_there_or_mapped_already_are_refused() -> None:
     missing = find_refusal(read_triton_source(SHARED_ROWS), "other")
     assert missing is not None and missing.code == Reason.NOT_IN_SCRIPT
-    once = write_mapped(read_triton_source(SHARED_ROWS), {"row_sums": Mapping((Spread(8),))}, {"row_sums": (512, 1, 1)})
+    once = write_mapped(
+        read_triton_source(SHARED_ROWS), {"row_sums": GroupMapping((Spread(8),))}, {"row_sums": (512, 1, 1)}
+    )
     with pytest.raises(BadInput, match="mapped already"):
-        write_mapped(read_triton_source(once), {"row_sums": Mapping((Spread(8),))}, {"row_sums": (512, 1, 1)})
+        write_mapped(read_triton_source(once), {"row_sums": GroupMapping((Spread(8),))}, {"row_sums": (512, 1, 1)})
     twice = find_refusal(read_triton_source(DOUBLE + DOUBLE), "double")
     assert twice is not None and "several" in twice.text
 

@@ -18,7 +18,7 @@ from hipsynth.source.names import base_name
 from hipsynth.tuning.swizzle import report, search
 from hipsynth.tuning.swizzle.line_use import observe_launches
 from hipsynth.tuning.swizzle.mappable import HipProgram
-from hipsynth.tuning.swizzle.mapping import Mapping as GroupMapping
+from hipsynth.tuning.swizzle.mapping import GroupMapping
 from hipsynth.tuning.swizzle.search import KernelSwizzle, SwizzleSettings, search_mappings
 from hipsynth.tuning.trial import Trial, target_of
 from hipsynth.tuning.trial.compare import TrialComparison
