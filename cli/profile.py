@@ -45,7 +45,7 @@ from hipsynth.core.reasons import Reason
 if TYPE_CHECKING:
     from hipsynth.core.program import Program, Project
     from hipsynth.profiling.backends.protocol import Target, TargetResult
-    from hipsynth.profiling.matrix.collect import MatrixSummary
+    from hipsynth.profiling.matrix.collect import FailedItem, MatrixSummary
     from hipsynth.profiling.reports.executed_profile import ExecutedProfile
     from hipsynth.simulator.limits import RunLimits
 
@@ -429,7 +429,7 @@ def _profile_folder(
     limits: RunLimits,
     options: MeasurementOptions,
 ) -> int:
-    from hipsynth.profiling.matrix.collect import MatrixOptions, collect_matrix
+    from hipsynth.profiling.matrix.collect import ExcludedTarget, MatrixOptions, collect_matrix
     from hipsynth.synth.generate.problem_sizes import expected_output
 
     bars: list[Progress] = []
@@ -452,7 +452,7 @@ def _profile_folder(
         for bar in bars:
             bar.close()
     summary.note_unreadable(unreadable)
-    summary.excluded = [{"arch": t.arch, "flags": t.flags, "device": t.device, "reason": why} for t, why in excluded]
+    summary.excluded = [ExcludedTarget(cell.arch, cell.flags, cell.device, why) for cell, why in excluded]
     if options["as_json"]:
         print_json(summary)
     else:
@@ -480,20 +480,18 @@ def _print_summary(out: Path, summary: MatrixSummary) -> None:
     failed = sum(summary.failed.values())
     click.echo(f"{out}: {items}: {summary.measured} measured, {summary.already_done} done before, {failed} failed")
     for row in summary.excluded:
-        click.echo(f"  excluded {row['arch']} {row['flags']}: {row['reason']}")
+        click.echo(f"  excluded {row.arch} {row.flags}: {row.reason}")
     for note in summary.notes:
         click.echo(f"note: {note}", err=True)
     for part in summary.repaired:
         click.echo(f"  dropped the damaged {part}")
     for reason, count in summary.failed.items():
-        example = next(row for row in summary.failures if row["reason"] == reason)
+        example = next(item for item in summary.failures if item.reason == reason)
         click.echo(f"  {count} x {reason}, e.g. {_name_failed_item(example)}")
-        if not example["program"]:
-            click.echo(f"    {example['message']}", err=True)
+        if not example.program:
+            click.echo(f"    {example.message}", err=True)
 
 
-def _name_failed_item(failure: dict[str, str]) -> str:
+def _name_failed_item(item: FailedItem) -> str:
     """Names the failed item; a program that could not be read has neither id nor target."""
-    if not failure["program"]:
-        return failure["name"]
-    return f"{failure['program']} on {failure['arch']} {failure['flags']}"
+    return f"{item.program} on {item.arch} {item.flags}" if item.program else item.name

@@ -40,6 +40,7 @@ class Reason(StrEnum):
     MISSING = "missing", "a required toolchain, backend or package is not installed"
     MISSING_FILE = "missing_file", "a file or folder does not exist"
     UNREADABLE = "unreadable", "a program of a folder could not be read"
+    DUPLICATE = "duplicate", "the text of a copy is that of another program"
     UNREADABLE_FILE = "unreadable_file", "a file may not be read"
     NOT_A_FILE = "not_a_file", "a path names something else than a regular file"
     NOT_UTF8 = "not_utf8", "a text is not UTF-8"

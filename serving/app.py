@@ -106,7 +106,7 @@ def _add_errors(app: FastAPI) -> None:
 
     async def other(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        code = "not_found" if error.status_code == 404 else "http"
+        code = Reason.NOT_FOUND if error.status_code == 404 else Reason.HTTP
         response = problem_response(error.status_code, ErrorDocument(code, str(error.detail)))
         response.headers.update(error.headers or {})
         if error.status_code == 405:

@@ -38,6 +38,31 @@ LABEL_TOLERANCE = 0.1  # relative error up to which a prediction counts as corre
 Note = Callable[[str], None]
 
 
+@dataclass(frozen=True)
+class ExcludedTarget:
+    """A cell that profiling/matrix/matrix.toml excludes. `reason`: why, in words."""
+
+    arch: str
+    flags: str
+    device: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class FailedItem:
+    """A measurement that failed. Of a program that could not be read only name, reason and message are known. `reason`
+    is a Reason, or what an older corpus has."""
+
+    program: str
+    name: str
+    arguments: str
+    arch: str
+    device: str
+    flags: str
+    reason: str
+    message: str
+
+
 @dataclass
 class MatrixSummary:
     """Result of a matrix run, the document of `synth profile --json` for a folder. `failed` counts the failures of this
@@ -51,18 +76,17 @@ class MatrixSummary:
     measured: int = 0
     failed: dict[str, int] = field(default_factory=dict)
     duplicates: int = 0
-    excluded: list[dict[str, str]] = field(default_factory=list)
+    excluded: list[ExcludedTarget] = field(default_factory=list)
     repaired: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    failures: list[dict[str, str]] = field(default_factory=list)
+    failures: list[FailedItem] = field(default_factory=list)
 
     def note_unreadable(self, errors: Iterable[BadInput]) -> None:
         """Counts programs that could not be read; the corpus cannot store them without their text."""
         for error in errors:
             name = error.what.partition(": ")[0]
-            cell = dict.fromkeys(("program", "arguments", "arch", "device", "flags"), "")
-            self.failures.append({**cell, "name": name, "reason": "unreadable", "message": str(error)})
-            self.failed["unreadable"] = self.failed.get("unreadable", 0) + 1
+            self.failures.append(FailedItem("", name, "", "", "", "", Reason.UNREADABLE, str(error)))
+            self.failed[Reason.UNREADABLE] = self.failed.get(Reason.UNREADABLE, 0) + 1
 
 
 @dataclass(frozen=True)
@@ -117,9 +141,8 @@ def collect_matrix(
             for (target, run), result in zip(job.cells, results_of(outcome, job), strict=True):
                 context.record(job.program, run, target, result)
                 note(f"{job.program.name or job.program.id} {target.arch}")
-    summary.failed = dict(sorted(Counter(row["reason"] for row in summary.failures).items()))
-    order = ("program", "arch", "device", "flags", "arguments")
-    summary.failures.sort(key=lambda row: [row[name] for name in order])
+    summary.failed = dict(sorted(Counter(failed.reason for failed in summary.failures).items()))
+    summary.failures.sort(key=lambda item: (item.program, item.arch, item.device, item.flags, item.arguments))
     return summary
 
 
@@ -217,10 +240,8 @@ class _Context:
         ).measurement_id()  # fmt: skip
 
     def _record_failure(self, program: Program, run: ProgramRun, target: Target, reason: str, message: str) -> None:
-        cell = {"arguments": shlex.join(run.arguments), "arch": target.arch, "device": target.device}
-        cell["flags"] = target.flags
-        row = {"program": program.id, "name": program.name, **cell, "reason": reason, "message": message}
-        self.summary.failures.append(row)
+        arguments, where = shlex.join(run.arguments), (target.arch, target.device, target.flags)
+        self.summary.failures.append(FailedItem(program.id, program.name, arguments, *where, reason, message))
 
     def record(self, program: Program, run: ProgramRun, target: Target, result: TargetResult) -> None:
         """Stores a finished item in the corpus."""

@@ -256,7 +256,7 @@ def _write_results(out: Path, records: Mapping[str, AugmentRecord], reused: int)
             line = json.dumps(program, sort_keys=True)
             if program["id"] in programs:
                 name, message = program["lineage"], f"the same text as program {program['id']}"
-                failures.append({"name": name, "copy": 0, "reason": "duplicate", "message": message})
+                failures.append({"name": name, "copy": 0, "reason": Reason.DUPLICATE, "message": message})
             programs.setdefault(program["id"], line)
     kept_names = {name: record["kept"] for name, record in records.items() if record["kept"]}
     rows = [{"name": name, "names": records[name]["names"], "kept": record} for name, record in kept_names.items()]

@@ -46,6 +46,9 @@ def literal_reasons(tree: ast.AST) -> Iterator[tuple[int, str]]:
             found.append(node.value)
         elif isinstance(node, ast.Compare) and is_reason(node.left):
             found += node.comparators
+        elif isinstance(node, ast.Dict):
+            keys = [key.value if isinstance(key, ast.Constant) else "" for key in node.keys]
+            found += [value for key, value in zip(keys, node.values, strict=True) if key in ("reason", "reason_code")]
         elif isinstance(node, ast.ClassDef):
             named = [one for one in node.body if isinstance(one, ast.Assign)]
             found += [one.value for one in named if any(ast.unparse(target) == "reason" for target in one.targets)]
@@ -65,7 +68,7 @@ def test_no_reason_is_written_as_a_text() -> None:
     assert not wrong, wrong
 
 
-@pytest.mark.parametrize("code", ['f(reason="trap")', 'error.reason in ("a", "trap")', 'class A:\n  reason = "trap"'])
+@pytest.mark.parametrize("code", ['f(reason="trap")', '{"reason": "trap"}', 'error.reason in ("a", "trap")', 'class A:\n  reason = "trap"'])
 def test_a_text_is_found(code: str) -> None:
     assert [text for _, text in literal_reasons(ast.parse(code))][-1] == "trap"
 
