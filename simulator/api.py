@@ -40,17 +40,17 @@ LIBRARY = "libhipsynth_hip.so"
 VERSION_FILE = "libhipsynth_hip.version"
 STOP_EXIT = 113  # exit status of a program that the simulator stopped; kStopExit of native/runtime/results.h
 FIRST_FD = 3  # the first descriptor that sandbox.run passes on
-# The sandbox's name of an exceeded limit -> our reason.
+# What a job was killed for -> the reason of a failure.
 KILL_REASONS = {
-    "memory": Reason.OUT_OF_MEMORY,
-    "output": Reason.OUTPUT_LIMIT,
-    "file_size": Reason.OUTPUT_LIMIT,
-    "disk": Reason.OUTPUT_LIMIT,
-    "processes": Reason.FORBIDDEN_CALL,
-    "threads": Reason.FORBIDDEN_CALL,
-    "forbidden_call": Reason.FORBIDDEN_CALL,
-    "moved": Reason.FORBIDDEN_CALL,
-    "lost": Reason.WORKER_DIED,
+    sandbox.JobEnd.MEMORY: Reason.OUT_OF_MEMORY,
+    sandbox.JobEnd.OUTPUT: Reason.OUTPUT_LIMIT,
+    sandbox.JobEnd.FILE_SIZE: Reason.OUTPUT_LIMIT,
+    sandbox.JobEnd.DISK: Reason.OUTPUT_LIMIT,
+    sandbox.JobEnd.PROCESSES: Reason.FORBIDDEN_CALL,
+    sandbox.JobEnd.THREADS: Reason.FORBIDDEN_CALL,
+    sandbox.JobEnd.FORBIDDEN_CALL: Reason.FORBIDDEN_CALL,
+    sandbox.JobEnd.MOVED: Reason.FORBIDDEN_CALL,
+    sandbox.JobEnd.LOST: Reason.WORKER_DIED,
 }
 
 
@@ -133,7 +133,7 @@ def run_program(
             fds=(results.fd,),
             on_output=streams.on_output,
         )
-        if process.reason == "not_started":
+        if process.reason == sandbox.JobEnd.NOT_STARTED:
             problem = f"{artefacts.executable}: cannot be started"
             raise MissingDependency(problem, cause=process.stderr, remedy="see `synth doctor`")
         result = _mark_partial(_build_result(results, *_sandbox_failure(process, limits, bounds)))
@@ -246,8 +246,11 @@ def _watch_process(process: subprocess.Popen[bytes], limits: RunLimits) -> tuple
             return Reason.OUT_OF_MEMORY, _too_much(limits.memory_bytes)
 
 
-def _out_of_time(reason: str, limits: RunLimits) -> str:
-    kinds = {"cpu_time": "of processor time", "idle_time": "in which it did nothing"}
+def _out_of_time(reason: sandbox.JobEnd, limits: RunLimits) -> str:
+    kinds = {
+        sandbox.JobEnd.CPU_TIME: "of processor time",
+        sandbox.JobEnd.IDLE_TIME: "in which it did nothing",
+    }
     if reason in kinds:
         return f"stopped after {limits.time_s:g} s {kinds[reason]}"
     return f"stopped after {limits.time_s * sandbox.WALL_FACTOR + sandbox.WALL_EXTRA_S:g} s on a busy machine"
@@ -286,11 +289,11 @@ def _sandbox_failure(
     """(reason, message) if the sandbox or a signal ended the program, Reason.NONE and "" if it exited."""
     if process.status == "timeout":
         return Reason.TIMEOUT, _out_of_time(process.reason, limits)
-    if process.reason == "interrupted":
+    if process.reason == sandbox.JobEnd.INTERRUPTED:
         return Reason.INTERRUPTED, "stopped"
     if process.status == "killed":
         return KILL_REASONS[process.reason], f"stopped by the sandbox: {_describe_limit(process.reason, bounds)}"
-    if process.reason == "signal":
+    if process.reason == sandbox.JobEnd.SIGNAL:
         return Reason.HOST_CRASH, f"the program died of {_signal_name(process.signal)}"
     return Reason.NONE, ""
 
@@ -300,19 +303,19 @@ def _too_much(room: int) -> str:
     return f"{exceeded} took more than the limit of {room >> 20} MiB"
 
 
-def _describe_limit(reason: str, bounds: sandbox.SandboxLimits) -> str:
+def _describe_limit(reason: sandbox.JobEnd, bounds: sandbox.SandboxLimits) -> str:
     """Describes how the program exceeded the limit `reason`."""
     mib = 20
     return {
-        "memory": _too_much(bounds.memory_bytes),
-        "output": f"it printed more than {64 * bounds.output_bytes >> mib} MiB",
-        "file_size": f"it wrote more than {bounds.file_bytes >> mib} MiB to one file",
-        "disk": f"its files took more than {bounds.scratch_bytes >> mib} MiB",
-        "processes": f"it started more than {bounds.processes} processes",
-        "threads": f"it started more than {bounds.threads} threads",
-        "moved": "it put something else in the place of its folder",
-        "lost": "something outside ended the sandbox, such as a machine that ran out of memory",
-        "forbidden_call": "it tried to start a process, or made another system call that is forbidden there",
+        sandbox.JobEnd.MEMORY: _too_much(bounds.memory_bytes),
+        sandbox.JobEnd.OUTPUT: f"it printed more than {sandbox.OUTPUT_FACTOR * bounds.output_bytes >> mib} MiB",
+        sandbox.JobEnd.FILE_SIZE: f"it wrote more than {bounds.file_bytes >> mib} MiB to one file",
+        sandbox.JobEnd.DISK: f"its files took more than {bounds.scratch_bytes >> mib} MiB",
+        sandbox.JobEnd.PROCESSES: f"it started more than {bounds.processes} processes",
+        sandbox.JobEnd.THREADS: f"it started more than {bounds.threads} threads",
+        sandbox.JobEnd.MOVED: "it put something else in the place of its folder",
+        sandbox.JobEnd.LOST: "something outside ended the sandbox, such as a machine that ran out of memory",
+        sandbox.JobEnd.FORBIDDEN_CALL: "it tried to start a process, or made another forbidden system call",
     }.get(reason, reason.replace("_", " "))
 
 

@@ -136,7 +136,7 @@ def _ask_driver(toolchain: Toolchain, arguments: Sequence[str], flags: Flags, li
         (folder / _UNIT).touch()
         command = [str(toolchain.clang), "-###", *arguments, _UNIT, "-o", _OUTPUT]
         result = _start_compiler(toolchain, command, folder, limits, ())
-    if result.reason == "not_started":
+    if result.reason == sandbox.JobEnd.NOT_STARTED:
         raise MissingDependency(
             f"{toolchain.clang} does not run",
             cause=result.stderr,
@@ -190,13 +190,15 @@ def run_tool(
     result = _start_compiler(toolchain, command, folder, limits, shows)
     if result.status == "ok":
         return result.stderr
-    if result.reason == "not_started":
+    if result.reason == sandbox.JobEnd.NOT_STARTED:
         raise MissingDependency(
             f"{command[0]} does not run", cause=result.stderr, remedy=install_packages("clang-22", "lld-22", "llvm-22")
         )
-    if result.reason == "lost":  # says nothing about the program
+    if result.reason == sandbox.JobEnd.INTERRUPTED:
+        raise HipsynthError(f"{activity}: interrupted", reason=Reason.INTERRUPTED)
+    if result.reason == sandbox.JobEnd.LOST:  # says nothing about the program
         raise HipsynthError(f"{activity}: something outside ended the compiler's sandbox", reason=Reason.WORKER_DIED)
-    if result.reason != "exit_code":
+    if result.reason != sandbox.JobEnd.EXIT_CODE:
         raise _stopped_error(result, limits, activity)
     messages = _compiler_messages(result)
     first = next(iter(read_messages(messages).lines), "")
@@ -227,7 +229,7 @@ def _start_compiler(
     process = sandbox.run_sandboxed(
         command, folder, bounds, read_only=folders, env=environment, mounts=names, isolate=limits.isolate
     )
-    time_limit.charge_seconds(process.cpu_s if process.reason != "cpu_time" else seconds)
+    time_limit.charge_seconds(process.cpu_s if process.reason != sandbox.JobEnd.CPU_TIME else seconds)
     return process
 
 
@@ -243,10 +245,13 @@ def precompiled_folder() -> Path:
 def _stopped_error(result: sandbox.SandboxResult, limits: CompileLimits, activity: str) -> CompileFailed:
     """The error for a compiler that crashed or exceeded a limit."""
     reasons = {
-        "cpu_time": (f"it took more than {limits.time_s:g} s of processor time", "raise --timeout"),
-        "idle_time": (f"it waited for {IDLE_S:g} s, for example for input from a pipe", "include only regular files"),
-        "memory": (f"it took more than {limits.memory_bytes >> 20} MiB of memory", "split the file"),
-        "signal": (
+        sandbox.JobEnd.CPU_TIME: (f"it took more than {limits.time_s:g} s of processor time", "raise --timeout"),
+        sandbox.JobEnd.IDLE_TIME: (
+            f"it waited for {IDLE_S:g} s, for example for input from a pipe",
+            "include only regular files",
+        ),
+        sandbox.JobEnd.MEMORY: (f"it took more than {limits.memory_bytes >> 20} MiB of memory", "split the file"),
+        sandbox.JobEnd.SIGNAL: (
             f"it crashed (signal {result.signal}), as on expressions that are nested too deeply",
             "simplify the source, or try other flags",
         ),

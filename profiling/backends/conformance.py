@@ -16,6 +16,7 @@ from hipsynth.core.documents import from_json
 from hipsynth.core.errors import HipsynthError
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import Program
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult
 from hipsynth.simulator import devices
@@ -74,11 +75,13 @@ def check_identity(backend: Backend) -> None:
 
 
 def check_result(result: TargetResult, target: Target) -> None:
-    """A result names its target; it has kernels if it is ok, and a reason exactly if it failed."""
+    """A result names its target; it has kernels or copies if it is ok, and a reason exactly if it is not."""
     assert (result.arch, result.flags, result.device) == (target.arch, target.flags, target.device), "another target"
-    assert result.status in ("ok", "failed"), f"unknown status {result.status!r}"
-    assert (result.status == "failed") == bool(result.reason), "a reason belongs to a failure, and only there"
-    assert result.status == "failed" or result.kernels, "an ok result has at least one kernel"
+    assert result.status in ("ok", "partial", "failed"), f"unknown status {result.status!r}"
+    assert (result.status == "ok") != bool(result.reason), "a reason belongs to a result that is not ok, and only there"
+    assert result.status != "ok" or result.kernels or result.transfers, "an ok result has a kernel or a copy"
+    if result.status == "partial":
+        assert result.reason == Reason.BUDGET, f"partial for another reason than its budget: {result.reason!r}"
     if result.status == "failed":
         assert result.reason == result.reason.lower() and " " not in result.reason, f"bad reason {result.reason!r}"
 

@@ -32,7 +32,7 @@ from hipsynth.simulator import label_model
 from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
 
 # Failures that may not be caused by the program: the next run retries them.
-TRANSIENT = frozenset({Reason.WORKER_DIED, Reason.MISSING, Reason.INTERNAL_ERROR, Reason.DISK_FULL})
+TRANSIENT = frozenset({Reason.WORKER_DIED, Reason.MISSING, Reason.INTERNAL_ERROR, Reason.DISK_FULL, Reason.INTERRUPTED})
 LABEL_TOLERANCE = 0.1  # relative error up to which a prediction counts as correct
 
 Note = Callable[[str], None]

@@ -3,8 +3,10 @@ isolation works here."""
 
 from hipsynth.toolchain.sandbox.bubblewrap import is_available, require_sandbox, why_unavailable
 from hipsynth.toolchain.sandbox.limits import (
+    OUTPUT_FACTOR,
     WALL_EXTRA_S,
     WALL_FACTOR,
+    JobEnd,
     SandboxLimits,
     SandboxResult,
     TimeLimits,
@@ -15,8 +17,10 @@ from hipsynth.toolchain.sandbox.run import run_sandboxed
 from hipsynth.toolchain.sandbox.session import SandboxSession
 
 __all__ = [
+    "OUTPUT_FACTOR",
     "WALL_EXTRA_S",
     "WALL_FACTOR",
+    "JobEnd",
     "SandboxLimits",
     "SandboxResult",
     "SandboxSession",

@@ -3,10 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypedDict
+from enum import StrEnum
+from typing import Literal, TypedDict
 
 MIB = 1 << 20
-TIME_REASONS = ("wall_time", "cpu_time", "idle_time")
+OUTPUT_FACTOR = 64  # a program that writes so many times what is kept of its output is killed
+
+JobStatus = Literal["ok", "failed", "timeout", "killed"]
+
+
+class JobEnd(StrEnum):
+    """Why a sandboxed job ended."""
+
+    FINISHED = ""  # with exit code 0
+    EXIT_CODE = "exit_code"
+    SIGNAL = "signal"
+    FORBIDDEN_CALL = "forbidden_call"
+    WALL_TIME = "wall_time"
+    CPU_TIME = "cpu_time"
+    IDLE_TIME = "idle_time"
+    MEMORY = "memory"
+    OUTPUT = "output"
+    FILE_SIZE = "file_size"
+    DISK = "disk"
+    PROCESSES = "processes"
+    THREADS = "threads"
+    MOVED = "moved"  # it moved its own folder
+    LOST = "lost"  # something outside ended its sandbox
+    NOT_STARTED = "not_started"
+    INTERRUPTED = "interrupted"  # this process was asked to stop
+
+
+TIME_LIMITS = (JobEnd.WALL_TIME, JobEnd.CPU_TIME, JobEnd.IDLE_TIME)
 
 
 @dataclass(frozen=True)
@@ -21,7 +49,7 @@ class SandboxLimits:
     cpu_s: float = 60.0
     idle_s: float = 60.0
     memory_bytes: int = 8 << 30
-    output_bytes: int = MIB  # kept of stdout and stderr each; a program that writes 64 times as much is killed
+    output_bytes: int = MIB  # kept of stdout and stderr each; see OUTPUT_FACTOR
     file_bytes: int = 256 * MIB  # one file
     scratch_bytes: int = 1 << 30  # all files in the scratch folder
     open_files: int = 256
@@ -31,15 +59,12 @@ class SandboxLimits:
 
 @dataclass(frozen=True)
 class SandboxResult:
-    """`status`: ok (exit code 0) | failed (its own exit code or signal) | timeout | killed (a limit was exceeded).
-
-    `reason`: "" for ok, else one of exit_code, signal, forbidden_call, wall_time, cpu_time, idle_time, memory, output,
-    file_size, disk, processes, threads, moved (it moved its own folder), lost (something outside ended its sandbox),
-    not_started. `isolated`: False if only the limits applied. `cut`: output beyond the limit was dropped.
+    """`status`: ok (exit code 0) | failed (its own exit code or signal) | timeout | killed (a limit was exceeded, or it
+    was stopped). `isolated`: False if only the limits applied. `cut`: output beyond the limit was dropped.
     """
 
-    status: str
-    reason: str
+    status: JobStatus
+    reason: JobEnd
     exit_code: int | None
     signal: int | None
     stdout: str

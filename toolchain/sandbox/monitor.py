@@ -14,13 +14,24 @@ from typing import BinaryIO
 from hipsynth.core import stop_signal
 from hipsynth.toolchain.sandbox import processes
 from hipsynth.toolchain.sandbox.jail import Jail, JobExit, SandboxJob
-from hipsynth.toolchain.sandbox.limits import TIME_REASONS, SandboxLimits, SandboxResult
+from hipsynth.toolchain.sandbox.limits import (
+    OUTPUT_FACTOR,
+    TIME_LIMITS,
+    JobEnd,
+    JobStatus,
+    SandboxLimits,
+    SandboxResult,
+)
 
 POLL_S = 0.02  # between two looks at a job's limits, near the limit of its memory
 LONGEST_POLL_S = 0.1
 MEMORY_GROWTH = 10 << 30  # bytes a second that a program can fill at most
 STOP_S = 1.0
-_SIGNAL_REASONS = {signal.SIGXCPU: "cpu_time", signal.SIGXFSZ: "file_size", signal.SIGSYS: "forbidden_call"}
+_SIGNAL_REASONS = {
+    signal.SIGXCPU: JobEnd.CPU_TIME,
+    signal.SIGXFSZ: JobEnd.FILE_SIZE,
+    signal.SIGSYS: JobEnd.FORBIDDEN_CALL,
+}
 
 
 class SandboxLost(Exception):
@@ -53,7 +64,7 @@ class Watch:
 
     def result(self) -> SandboxResult:
         """Waits until the job ends or exceeds a limit, and kills what is left of it."""
-        reason = "interrupted"
+        reason = JobEnd.INTERRUPTED
         try:
             reason = self._collect_output()
         finally:  # also if this process is interrupted: its jobs must not outlive it
@@ -64,36 +75,36 @@ class Watch:
             self.job.close()
         elapsed = time.monotonic() - self.start
         out, err = (bytes(self.kept[name]).decode(errors="replace") for name in ("out", "err"))
-        if self.starved and reason in ("", "lost"):  # the kernel may have chosen the supervisor
-            reason = "memory"
-        if reason == "lost" and (problem := self.jail.creation_error()):
+        if self.starved and reason in (JobEnd.FINISHED, JobEnd.LOST):  # the kernel may have chosen the supervisor
+            reason = JobEnd.MEMORY
+        if reason == JobEnd.LOST and (problem := self.jail.creation_error()):
             raise SandboxLost(problem)
         if not reason and self.isolated and self._fills_disk():  # it may not have noticed that its disk was full
-            reason = "disk"
+            reason = JobEnd.DISK
         status, reason, code, number = self._judge_end(reason)
         cpu_s, peak = self.meter.cpu_s, self.peak
         if self.ended:
             cpu_s, peak = max(cpu_s, self.ended.cpu_s), max(peak, self.ended.peak_bytes)
-        if reason == "not_started" and self.ended:
+        if reason == JobEnd.NOT_STARTED and self.ended:
             err = os.strerror(self.ended.error)
         return SandboxResult(status, reason, code, number, out, err, elapsed, peak, self.isolated, cpu_s, cut=self.cut)
 
-    def _judge_end(self, reason: str) -> tuple[str, str, int | None, int | None]:
+    def _judge_end(self, reason: JobEnd) -> tuple[JobStatus, JobEnd, int | None, int | None]:
         if reason:
-            return ("timeout" if reason in TIME_REASONS else "killed"), reason, None, None
+            return ("timeout" if reason in TIME_LIMITS else "killed"), reason, None, None
         assert self.ended
         if self.ended.error:
-            return "failed", "not_started", None, None
+            return "failed", JobEnd.NOT_STARTED, None, None
         code = os.waitstatus_to_exitcode(self.ended.status)
         if code >= 0:
-            return ("ok", "", 0, None) if code == 0 else ("failed", "exit_code", code, None)
+            return ("ok", JobEnd.FINISHED, 0, None) if code == 0 else ("failed", JobEnd.EXIT_CODE, code, None)
         with contextlib.suppress(KeyError, ValueError):
             reason = _SIGNAL_REASONS[signal.Signals(-code)]
-            return ("timeout" if reason in TIME_REASONS else "killed"), reason, None, -code
-        return "failed", "signal", None, -code
+            return ("timeout" if reason in TIME_LIMITS else "killed"), reason, None, -code
+        return "failed", JobEnd.SIGNAL, None, -code
 
-    def _collect_output(self) -> str:
-        """Collects output until the job ends; returns the reason to kill it, or ""."""
+    def _collect_output(self) -> JobEnd:
+        """Collects output until the job ends; returns the reason to kill it, or FINISHED."""
         with selectors.DefaultSelector() as selector:
             for name, stream in (("out", self.job.out), ("err", self.job.err)):
                 os.set_blocking(stream.fileno(), False)
@@ -101,7 +112,7 @@ class Watch:
             selector.register(self.jail.socket, selectors.EVENT_READ, "end")
             return self._watch_job(selector)
 
-    def _watch_job(self, selector: selectors.BaseSelector) -> str:
+    def _watch_job(self, selector: selectors.BaseSelector) -> JobEnd:
         pause = 0.002
         while True:
             answered = False
@@ -112,11 +123,11 @@ class Watch:
                     selector.unregister(key.fileobj)
             if answered:
                 self.ended = self.job.ended()
-                return "" if self.ended else "lost"
+                return JobEnd.FINISHED if self.ended else JobEnd.LOST
             if stop_signal.stop_requested():
                 return self._ask_to_stop()
-            if self.written > 64 * self.limits.output_bytes:
-                return "output"
+            if self.written > OUTPUT_FACTOR * self.limits.output_bytes:
+                return JobEnd.OUTPUT
             if time.monotonic() >= self.next_look:
                 reason = self._exceeded_limit()
                 if reason:
@@ -151,8 +162,8 @@ class Watch:
                 if not self._read_output(name, stream) or self.written == before:
                     break
 
-    def _exceeded_limit(self) -> str:
-        """The exceeded limit, or ""."""
+    def _exceeded_limit(self) -> JobEnd:
+        """The exceeded limit, or FINISHED."""
         limits = self.limits
         pids = processes.living_descendants(self.jail.process.pid)
         self.meter.sample(pids)
@@ -162,12 +173,12 @@ class Watch:
         self.memory = sum(processes.resident_bytes(pid) for pid in pids) + self.jail.temporary_bytes()
         self.peak = max(self.peak, self.memory)
         if self.memory > limits.memory_bytes:
-            return "memory"
+            return JobEnd.MEMORY
         if len(pids) > limits.processes + (2 if self.isolated else 1):  # plus the supervisor and bubblewrap
-            return "processes"
+            return JobEnd.PROCESSES
         if sum(processes.thread_count(pid) for pid in pids) > limits.threads + len(pids):
-            return "threads"
-        return "disk" if self._fills_disk() else ""
+            return JobEnd.THREADS
+        return JobEnd.DISK if self._fills_disk() else JobEnd.FINISHED
 
     def _fills_disk(self) -> bool:
         """Whether the job's files take more than they may; in a sandbox, the kernel limits their bytes itself."""
@@ -179,7 +190,7 @@ class Watch:
         self.next_disk = time.monotonic() + 0.25
         return processes.folder_bytes(self.scratch) > self.limits.scratch_bytes
 
-    def _ask_to_stop(self) -> str:
+    def _ask_to_stop(self) -> JobEnd:
         """Lets the program save what it has measured: the runtime library does so on SIGTERM."""
         pids = processes.living_descendants(self.jail.process.pid)[
             2 if self.isolated else 1 :
@@ -190,7 +201,7 @@ class Watch:
         end = time.monotonic() + STOP_S
         while time.monotonic() < end and any(processes.is_running(pid) for pid in pids):
             time.sleep(POLL_S)
-        return "interrupted"
+        return JobEnd.INTERRUPTED
 
     def _kill_job(self) -> None:
         """Ends the sandbox and all its processes, and waits (up to a few seconds) until none is running."""

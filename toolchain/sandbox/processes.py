@@ -8,6 +8,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from hipsynth.toolchain.sandbox.limits import JobEnd
+
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _BUSY_SHARE = 0.05  # an interval counts as idle if less than this share was spent running or runnable
 SAMPLE_S = 0.1
@@ -39,13 +41,13 @@ class ProcessTimeMeter:
             self.idle_s += now - self.last
         self.worked, self.last = worked, now
 
-    def exceeded_limit(self, cpu_s: float, idle_s: float, wall_s: float) -> str:
-        """The exceeded limit: "cpu_time", "idle_time", "wall_time", or ""."""
+    def exceeded_limit(self, cpu_s: float, idle_s: float, wall_s: float) -> JobEnd:
+        """The exceeded limit of time, or FINISHED."""
         if self.cpu_s > cpu_s:
-            return "cpu_time"
+            return JobEnd.CPU_TIME
         if self.idle_s > idle_s:
-            return "idle_time"
-        return "wall_time" if time.monotonic() - self.start > wall_s else ""
+            return JobEnd.IDLE_TIME
+        return JobEnd.WALL_TIME if time.monotonic() - self.start > wall_s else JobEnd.FINISHED
 
 
 def cpu_seconds(pid: int) -> float:

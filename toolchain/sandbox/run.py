@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hipsynth.core.errors import MissingDependency
 from hipsynth.toolchain.sandbox import bubblewrap, jail
-from hipsynth.toolchain.sandbox.limits import SandboxLimits, SandboxResult
+from hipsynth.toolchain.sandbox.limits import JobEnd, SandboxLimits, SandboxResult
 from hipsynth.toolchain.sandbox.monitor import SandboxLost, Watch
 from hipsynth.toolchain.sandbox.mounts import view_of
 from hipsynth.toolchain.sandbox.stdin_pipe import feed_input
@@ -73,10 +73,10 @@ def _run_in_copy(leased: jail.Jail, scratch: Path, watch_job: Callable[[jail.Jai
         copied = workspace.copy_in(scratch)
     except WorkspaceFull:
         leased.usable = False
-        return SandboxResult("killed", "disk", None, None, "", "", 0.0, 0, True)
+        return SandboxResult("killed", JobEnd.DISK, None, None, "", "", 0.0, 0, True)
     result = watch_job(leased)
     if not workspace.copy_out(scratch, copied):
-        result = replace(result, status="killed", reason="moved")
+        result = replace(result, status="killed", reason=JobEnd.MOVED)
     leased.usable = leased.usable and workspace.clear()
     return result
 
@@ -85,7 +85,7 @@ def _run_in_place(leased: jail.Jail, scratch: Path, watch_job: Callable[[jail.Ja
     """Runs a job that nothing isolates in its folder itself."""
     place = _folder_identity(scratch)
     result = watch_job(leased)
-    return result if _folder_identity(scratch) == place else replace(result, status="killed", reason="moved")
+    return result if _folder_identity(scratch) == place else replace(result, status="killed", reason=JobEnd.MOVED)
 
 
 def _folder_identity(folder: Path) -> tuple[int, int] | None:
