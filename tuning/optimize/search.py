@@ -7,7 +7,6 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import TypeVar
 
 from hipsynth.core.errors import HipsynthError
@@ -42,8 +41,17 @@ SLOWER = 2.0  # predicted time over that of the state, from which a candidate is
 
 T = TypeVar("T")
 R = TypeVar("R")
-Option = tuple[float, int, SearchState, Move, str]  # expected time, number, what is changed, how, the text
 Predict = Callable[[str], float | None]  # ns of all kernels, None if not known
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A program that may be executed: the text that a move makes of a state's."""
+
+    state: SearchState
+    move: Move
+    text: str
+    number: int = 0  # in its round
 
 
 def _explain_fusion(fusion: Fusion) -> str:
@@ -163,11 +171,11 @@ class Search:
     def _try_change(self, name: str, state: SearchState, change: SourceChange, text: str) -> SearchState | None:
         """The state of a program that a change of source leads to, if it is faster and correct."""
         plan = state.plans.get(change.kernel, TransformationPlan())
-        option = 0.0, 0, state, Move(name, change.kernel, plan, change.why), text
-        run, check, took_s = self._try_candidate(option)
+        candidate = Candidate(state, Move(name, change.kernel, plan, change.why), text)
+        run, check, took_s = self._try_candidate(candidate)
         self.spent_s += run.price
         self._slowest_s = max(self._slowest_s, took_s)
-        return self._judge_candidate(option, run, check)
+        return self._judge_candidate(candidate, run, check)
 
     def _divide_before_plans(self, state: SearchState) -> SearchState | None:
         """The best program with its plans on top of fast divisions, if that is better: where something else took the
@@ -193,15 +201,15 @@ class Search:
         self._reserve_s = 0.0
         faster: list[SearchState] = []
         moves = self.orders.list_moves(state)
-        while not self._is_over() and (candidate := next(moves, None)):
-            option = 0.0, 0, state, *candidate
-            run, check, took_s = self._try_candidate(option)
+        while not self._is_over() and (order := next(moves, None)):
+            candidate = Candidate(state, *order)
+            run, check, took_s = self._try_candidate(candidate)
             self.spent_s += run.price
             self._slowest_s = max(self._slowest_s, took_s)
-            judged = self._judge_candidate(option, run, check)
+            judged = self._judge_candidate(candidate, run, check)
             faster += [] if judged is None else [judged]
             if run.ok:
-                self.orders.note(candidate[0], state.found, run)
+                self.orders.note(candidate.move, state.found, run)
         return faster
 
     def _keep_sums(self, origin: SearchState) -> list[SearchState]:
@@ -210,10 +218,11 @@ class Search:
         if sums is None or self._is_over():
             return [origin]
         why = "a loop that changes an element of memory loads and stores it in each iteration"
-        option = 0.0, 0, origin, Move("register_sums", " + ".join(sums.kernels), TransformationPlan(), why), sums.text
-        run, check, took_s = self._try_candidate(option)
+        move = Move("register_sums", " + ".join(sums.kernels), TransformationPlan(), why)
+        candidate = Candidate(origin, move, sums.text)
+        run, check, took_s = self._try_candidate(candidate)
         self._charge_work(run, took_s)
-        state = self._judge_candidate(option, run, check)
+        state = self._judge_candidate(candidate, run, check)
         if state is None:
             return [origin]
         self.program = read_program(state.text, self.evaluator.target.arch)
@@ -235,10 +244,10 @@ class Search:
             texts_tried.add(fusion.text)
             self.joined[fusion.name] = ALL_LAUNCHES if fusion.one_group or fusion.many_passes else len(fusion.kernels)
             move = Move("fuse", " + ".join(fusion.kernels), TransformationPlan(), _explain_fusion(fusion))
-            option = 0.0, 0, states[-1], move, fusion.text
-            run, check, took_s = self._try_candidate(option)
+            candidate = Candidate(states[-1], move, fusion.text)
+            run, check, took_s = self._try_candidate(candidate)
             self._charge_work(run, took_s)
-            state = self._judge_candidate(option, run, check)
+            state = self._judge_candidate(candidate, run, check)
             if state is not None:
                 states.append(SearchState({}, state.text, state.found, state.step))
                 self.program = read_program(state.text, self.evaluator.target.arch)
@@ -280,59 +289,62 @@ class Search:
 
     def _run_round(self, beam: list[SearchState], tried: set[str], origin: SearchState) -> list[SearchState]:
         """Executes the most promising new candidates of the states in the beam; returns those that are faster."""
-        options: list[Option] = []
+        candidates: list[Candidate] = []
         for state in beam:
             for move, text in make_candidates(self.program, state, origin, tried, self.allow, self.faults):
-                options.append((0.0, len(options), state, move, text))
-        evident = [option for option in options if option[3].evident]
-        others = [option for option in options if not option[3].evident and not self._is_known_slower(option)]
-        ranked = self._rank_options(self._order_options(others))
+                candidates.append(Candidate(state, move, text, len(candidates)))
+        evident = [each for each in candidates if each.move.evident]
+        others = [each for each in candidates if not each.move.evident and not self._is_known_slower(each)]
+        ranked = self._rank_candidates(self._order_candidates(others))
         kept_states = []
-        for option, (timed, check, took_s) in self._run_batches(
+        for candidate, (timed, check, took_s) in self._run_batches(
             (evident + ranked)[:PER_ROUND], self._try_candidate, self._is_over
         ):
-            tried.add(option[4])
+            tried.add(candidate.text)
             self._charge_work(timed, took_s)
-            judged = self._judge_candidate(option, timed, check)
+            judged = self._judge_candidate(candidate, timed, check)
             if judged is not None:
                 kept_states.append(judged)
         return kept_states
 
-    def _order_options(self, options: list[Option]) -> list[Option]:
+    def _order_candidates(self, candidates: list[Candidate]) -> list[Candidate]:
         """By turns the one with the least time that the learned order expects, and the next one."""
         arch = self.evaluator.target.arch
-        gains = shipped_order().expect([describe_move(move, state, arch) for _, _, state, move, _ in options])
-        times = [option[2].found.duration_ns * math.exp(-gain) for option, gain in zip(options, gains, strict=True)]
-        numbers = range(len(options))
-        return [options[number] for number in take_turns(sorted(numbers, key=times.__getitem__), numbers)]
+        gains = shipped_order().expect([describe_move(each.move, each.state, arch) for each in candidates])
+        times = [each.state.found.duration_ns * math.exp(-gain) for each, gain in zip(candidates, gains, strict=True)]
+        numbers = range(len(candidates))
+        return [candidates[number] for number in take_turns(sorted(numbers, key=times.__getitem__), numbers)]
 
-    def _rank_options(self, options: list[Option]) -> list[Option]:
+    def _rank_candidates(self, candidates: list[Candidate]) -> list[Candidate]:
         """By predicted time relative to the prediction of the state, without those that are much slower by it. What is
         not predicted comes last, in its order; in a later round if a prediction takes less time than a run."""
         began = self.clock.spent_s
         runs_s = PER_ROUND / AT_ONCE * self._slowest_s  # what the round will need for its candidates
         until = began + PREDICTIONS * max(0.0, self.clock.budget_s - began - runs_s)
-        states = {id(option[2]): option[2] for option in options[:MOST_PREDICTED]}
-        predictions = {id(state): self._predict_duration(state.text) for state in states.values()}
-        worth = [option for option in options[:MOST_PREDICTED] if predictions[id(option[2])]]
-        ranked: list[Option] = []
+        states = {id(each.state): each.state for each in candidates[:MOST_PREDICTED]}
+        predictions = {key: self._predict_duration(state.text) for key, state in states.items()}
+        worth = [each for each in candidates[:MOST_PREDICTED] if predictions[id(each.state)]]
+        expected_ns: dict[int, float] = {}  # by the candidate's number
         predicted_batches = self._run_batches(
-            worth, lambda option: self._predict_duration(option[4]), lambda: self.clock.spent_s >= until
+            worth, lambda each: self._predict_duration(each.text), lambda: self.clock.spent_s >= until
         )
-        for (_, number, state, move, text), after in predicted_batches:
+        for candidate, after in predicted_batches:
             self.spent_s += PREDICTION_S / AT_ONCE
-            before = predictions[id(state)]
+            before = predictions[id(candidate.state)]
             ratio = after / before if after and before else 1.0
-            ranked.append((ratio * state.found.duration_ns, number, state, move, text))
-        numbers = {option[1] for option in ranked}
-        unranked = [option for option in options if option[1] not in numbers]
-        promising = [option for option in sorted(ranked, key=itemgetter(0, 1)) if not self._is_known_slower(option)]
+            expected_ns[candidate.number] = ratio * candidate.state.found.duration_ns
+        ranked = sorted(
+            (each for each in candidates if each.number in expected_ns),
+            key=lambda each: (expected_ns[each.number], each.number),
+        )
+        unranked = [each for each in candidates if each.number not in expected_ns]
+        promising = [each for each in ranked if not self._is_known_slower(each)]
         is_cheap = self.clock.spent_s - began < len(ranked) * self._slowest_s
         return promising if promising and is_cheap else promising + unranked
 
-    def _is_known_slower(self, option: Option) -> bool:
+    def _is_known_slower(self, candidate: Candidate) -> bool:
         """Whether predictions that were made say that a candidate is much slower than its state."""
-        before, after = (self._predictions.get(text) for text in (option[2].text, option[4]))
+        before, after = (self._predictions.get(text) for text in (candidate.state.text, candidate.text))
         return before is not None and after is not None and after > SLOWER * before
 
     def _predict_duration(self, text: str) -> float | None:
@@ -340,19 +352,17 @@ class Search:
             self._predictions[text] = self.predict(text)
         return self._predictions[text]
 
-    def _try_candidate(self, option: Option) -> tuple[CandidateMeasurement, VerificationCheck | None, float]:
+    def _try_candidate(self, candidate: Candidate) -> tuple[CandidateMeasurement, VerificationCheck | None, float]:
         """The run of a candidate and, if it is faster, the comparison of what it leaves behind; how long it ran."""
-        _, _, state, _, text = option
-        timed, took_s = self._time_run(text)
-        faster = timed.ok and timed.duration_ns <= (1 - GAIN) * state.found.duration_ns
-        return timed, self.check(text) if faster else None, took_s
+        timed, took_s = self._time_run(candidate.text)
+        faster = timed.ok and timed.duration_ns <= (1 - GAIN) * candidate.state.found.duration_ns
+        return timed, self.check(candidate.text) if faster else None, took_s
 
     def _judge_candidate(
-        self, option: Option, measurement: CandidateMeasurement, check: VerificationCheck | None
+        self, candidate: Candidate, measurement: CandidateMeasurement, check: VerificationCheck | None
     ) -> SearchState | None:
         """Records a candidate that was executed; its state if it is kept."""
-        _, _, state, move, text = option
-        number = len(self.steps)
+        state, move, number = candidate.state, candidate.move, len(self.steps)
         before = state.found.duration_ns
         after = measurement.duration_ns if measurement.ok else None
         is_kept = check is not None and check.passed is not False
@@ -373,4 +383,8 @@ class Search:
         self.steps.append(step)
         times = f"{before / 1e3:.1f} us -> {'-' if after is None else f'{after / 1e3:.1f} us'}"
         self.say(f"{move.transformation} on {move.kernel}: {times}  {'kept' if is_kept else reason}")
-        return SearchState({**state.plans, move.kernel: move.plan}, text, measurement, number) if is_kept else None
+        return (
+            SearchState({**state.plans, move.kernel: move.plan}, candidate.text, measurement, number)
+            if is_kept
+            else None
+        )
