@@ -9,12 +9,11 @@ from functools import cached_property
 
 from hipsynth.source.parse import Token
 from hipsynth.source.tokens import OPENING, find_closing
-from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.program_model import COORDINATES, STATEMENT_STARTS, KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
 
 ASSIGN = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="})
 STEP = frozenset({"++", "--"})
-STATEMENT_STARTS = frozenset({";", "{", "}", ")", "else"})  # tokens before the first one of a statement
 
 
 class Body:

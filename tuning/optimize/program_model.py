@@ -13,18 +13,14 @@ from hipsynth.source.entities import Entity
 from hipsynth.source.outline import blank_opaque, outline_macros
 from hipsynth.source.parse import ParsedUnit, Token
 from hipsynth.source.program import ProgramModel, read_parsed_program
+from hipsynth.tuning.optimize.effects import is_cooperation
 
+STATEMENT_STARTS = frozenset({";", "{", "}", ")", "else"})  # tokens before the first one of a statement
 COORDINATES = frozenset({"threadIdx", "blockIdx", "blockDim", "gridDim"})
 ATOMIC_ADDS = frozenset({"atomicAdd", "unsafeAtomicAdd"})
 # What makes a work-item depend on which others share its group or wavefront.
-_TOGETHER = re.compile(
-    r"__shared__|__sync\w*|__shfl\w*|__ballot\w*|__any\w*|__all\w*|__activemask|__match\w*|__reduce\w*|__lane_id|"
-    r"__builtin_amdgcn_\w+|cooperative_groups|this_thread_block|this_grid|warpSize|asm|__asm__|HIP_DYNAMIC_SHARED|"
-    r"__threadfence\w*|wall_clock64|clock64|clock"
-)
 _OLD_COORDINATE = re.compile(r"\bhip(Thread|Block|Grid)(Idx|Dim)_([xyz])\b")
 _BARRIERS = re.compile(r"__sync\w*|__threadfence\w*|__builtin_amdgcn_\w+")  # what others stored may be seen after them
-_STATEMENT_ENDS = frozenset({";", "{", "}", ")", "else"})
 _LAUNCH_CALL = "hipLaunchKernelGGL"
 _BEFORE_NAME = frozenset({"(", "HIP_KERNEL_NAME"})
 _NOTHING = frozenset({"0", "nullptr", "NULL", "hipStreamDefault"})  # no LDS bytes, the default stream
@@ -227,7 +223,7 @@ def _parse_launch(program: ParsedProgram, launch: LaunchExpression | None) -> La
         return None
     starts = [token.start for token in tokens]
     first, end = bisect_left(starts, launch.start), bisect_left(starts, launch.end)
-    if tokens[first - 1].text not in _STATEMENT_ENDS or end >= len(tokens) or tokens[end].text != ";":
+    if tokens[first - 1].text not in STATEMENT_STARTS or end >= len(tokens) or tokens[end].text != ";":
         return None
     changing = any(re.search(r"\+\+|--|(?<![<>=!])=(?!=)", part) for part in launch.shape)
     if not 2 <= len(launch.shape) <= 4 or changing or any(part.startswith("{") for part in launch.shape):
@@ -247,7 +243,7 @@ def _group_dependence(program: ParsedProgram, bodies: dict[str, list[tuple[int, 
     inner = False
     while words:
         for word in words:
-            if _TOGETHER.fullmatch(word):
+            if is_cooperation(word):
                 return f"it uses {word}"
             if inner and word in COORDINATES:
                 return f"a function that it calls uses {word}"
@@ -256,7 +252,7 @@ def _group_dependence(program: ParsedProgram, bodies: dict[str, list[tuple[int, 
         visited |= named | text
         from_macros = {word for name in text for word in program.macros[name]}
         for word in from_macros:
-            if _TOGETHER.fullmatch(word):
+            if is_cooperation(word):
                 return f"it uses {word}"
         words = [t.text for name in named for a, b in bodies[name] for t in program.tokens[a:b]]
         words += [w for w in from_macros if w not in COORDINATES]

@@ -104,6 +104,9 @@ LEFT_ALONE = {
     "a parameter that moves": LOOP.replace("const float x", "out += 1;\n    const float x"),
     "a pointer that moves": "float* to = out;\n  " + LOOP.replace("out[i] = x * x;", "to[i] = x; to += 2;"),
     "an atomic": LOOP.replace("out[i] = x * x;", "atomicAdd(out, x);"),
+    "another atomic": LOOP.replace("out[i] = x * x;", "unsafeAtomicAdd(out, x);"),
+    "a vote": LOOP.replace("x * x", "x * __any(x > 0)"),
+    "the time": LOOP.replace("x * x", "x * clock64()"),
 }
 
 

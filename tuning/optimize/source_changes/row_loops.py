@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.tokens import find_closing, split_at, strip_parentheses, text_between
+from hipsynth.tuning.optimize.effects import has_effect
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.source_changes.device_functions import find_forwarded
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
 
 Span = tuple[int, int]
-_EFFECTS = ("printf", "memcpy", "memset", "assert", "abort", "__trap", "__builtin", "__atomic", "__hip_atomic")
 _STARTS = frozenset({";", "{", "}", "else"})
 
 
@@ -250,7 +250,7 @@ class RowReader:
         tokens, opening = self.body.tokens, self.find_arguments(at)
         if opening < 0:
             return False
-        if "tomic" in tokens[at].text or tokens[at].text.startswith(_EFFECTS):
+        if has_effect(tokens[at].text):
             return True
         if find_forwarded(self.body.program, tokens[at].text):
             return False

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.tokens import find_closing, split_at
+from hipsynth.tuning.optimize.effects import is_cooperation
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.launch_shape import cap_groups
 from hipsynth.tuning.optimize.polynomials import Monomial, PolynomialReader
-from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
+from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.source_changes.integer_types import TYPE_WORDS
 from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
@@ -28,8 +29,6 @@ Span = tuple[int, int]
 FEWEST = 64  # groups that a launch keeps at least
 FIRST = {("blockDim.x", "blockIdx.x"): 1, ("threadIdx.x",): 1}
 STEP = {("blockDim.x", "gridDim.x"): 1}
-_COORDINATES = frozenset({"threadIdx", "blockIdx", "blockDim", "gridDim"})
-_TOGETHER = re.compile(r"atomic\w*|__shared__|__shfl\w*|__ballot|__syncthreads")
 
 
 def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Target) -> Iterator[SourceChange]:
@@ -81,6 +80,11 @@ class _NumberReader(PolynomialReader):
         return super().read_name(at, depth) if value is None else self.read(value, depth + 1)
 
 
+def _is_shared(word: str) -> bool:
+    """Whether a word says that an iteration is not by itself."""
+    return is_cooperation(word) or "tomic" in word
+
+
 @dataclass(frozen=True)
 class _GridLoops:
     body: Body
@@ -90,7 +94,7 @@ class _GridLoops:
         tokens, kernel = self.body.tokens, self.body.kernel
         self.body.check_plain(lambdas=True)
         words = {token.text for token in tokens[kernel.first : kernel.last]}
-        if any(map(_TOGETHER.fullmatch, words)) or self.body.program.has_barrier(kernel.first, kernel.last):
+        if any(map(_is_shared, words)) or self.body.program.has_barrier(kernel.first, kernel.last):
             raise NotUnderstood("a kernel whose work-items work together")
         if self.body.changes_parameter() or any(map(self._is_particular, self.body.program.functions)):
             raise NotUnderstood("iterations that change a parameter, or functions that know their work-item")
@@ -107,7 +111,7 @@ class _GridLoops:
     def _is_particular(self, function: KernelDefinition) -> bool:
         """Whether a function of the program knows its work-item or group, or works together with others."""
         words = {token.text for token in self.body.tokens[function.first : function.last]}
-        return bool(words & _COORDINATES) or any(map(_TOGETHER.fullmatch, words))
+        return bool(words & COORDINATES) or any(map(_is_shared, words))
 
     def _read_declaration(self, statement: Statement) -> Mapping[str, Span]:
         """The variable that a statement declares, with its value; a statement may do nothing else."""
@@ -149,7 +153,7 @@ class _GridLoops:
         inner_locals = {tokens[i].start for i in range(*inside.span) if tokens[i].start in body.locals}
         for i in [*range(*condition), *range(*inside.span)]:
             place = body.local(tokens[i])
-            if tokens[i].text in _COORDINATES or (i >= inside.start and self._knows_grid(place)):
+            if tokens[i].text in COORDINATES or (i >= inside.start and self._knows_grid(place)):
                 raise NotUnderstood("an iteration that knows its group")
             is_element = tokens[i + 1].text == "[" and body.is_pointer(place)
             changes = place >= 0 and place not in inner_locals and not is_element and body.assigns(i, inside.end)
@@ -164,6 +168,4 @@ class _GridLoops:
         if value is None:
             return False
         tokens = self.body.tokens
-        return any(
-            tokens[i].text in _COORDINATES or self._knows_grid(self.body.local(tokens[i])) for i in range(*value)
-        )
+        return any(tokens[i].text in COORDINATES or self._knows_grid(self.body.local(tokens[i])) for i in range(*value))

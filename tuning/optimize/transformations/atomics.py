@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from hipsynth.source.edits import Edit
 from hipsynth.source.tokens import find_closing, split_at
-from hipsynth.tuning.optimize.kernel_body import ASSIGN, STATEMENT_STARTS, STEP
-from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS, KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.kernel_body import ASSIGN, STEP
+from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS, STATEMENT_STARTS, KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.transformation import ATOMICS, Transformation

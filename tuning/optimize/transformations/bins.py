@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from hipsynth.source.edits import Edit
 from hipsynth.source.tokens import find_closing
-from hipsynth.tuning.optimize.kernel_body import STATEMENT_STARTS, Body
+from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.program_constants import find_constants
-from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS, KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS, STATEMENT_STARTS, KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations.atomics import TYPES

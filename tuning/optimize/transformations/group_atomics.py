@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import Token
 from hipsynth.source.tokens import find_closing, split_at, text_between
+from hipsynth.tuning.optimize.effects import CALLS_WITH_EFFECTS
 from hipsynth.tuning.optimize.item_rest import ItemRest, find_rest
-from hipsynth.tuning.optimize.kernel_body import ASSIGN, STATEMENT_STARTS, STEP, Body
-from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS, KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.kernel_body import ASSIGN, STEP, Body
+from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS, STATEMENT_STARTS, KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations.atomics import TYPES
@@ -101,7 +102,7 @@ struct Places {
 _NUMBER = re.compile(r"[1-9]\d*[uU]?")
 _PASSED = re.compile(r"[A-Za-z_]\w*((\.data\(\))?\.get\(\))?")
 _CHOICES = frozenset({"?", "&&", "||"})
-_EFFECTS = ("printf", "memcpy", "memset", "assert", "abort", "__trap", "clock", "wall_clock")
+_EFFECTS = (*CALLS_WITH_EFFECTS, "clock", "wall_clock")
 SHAPES = ((1024, 8), (256, 16))  # lanes of a group, work-items of a lane
 
 

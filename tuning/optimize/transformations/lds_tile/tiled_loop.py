@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from hipsynth.source.declarations import FunctionParameter
 from hipsynth.source.parse import Token
 from hipsynth.source.tokens import find_closing, split_at
+from hipsynth.tuning.optimize.effects import has_effect
 from hipsynth.tuning.optimize.kernel_body import ASSIGN, STEP, Body
 from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
@@ -18,8 +19,6 @@ from hipsynth.tuning.optimize.transformations.lds_tile.staged_expression import 
     ExpressionStager,
     StagedExpression,
 )
-
-_EFFECTS = ("tomic", "printf", "memcpy", "memset", "assert", "__trap", "__builtin")
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ def make_reader(program: ParsedProgram, kernel: KernelDefinition, block: Shape) 
     have effects, or with statements that cannot be tiled."""
     body = Body(program, kernel)
     body.check_plain()
-    if any(mark in t.text for t in body.tokens[kernel.first : kernel.last] for mark in _EFFECTS if t.identifier):
+    if any(t.identifier and has_effect(t.text) for t in body.tokens[kernel.first : kernel.last]):
         raise NotUnderstood("a function with effects")
     pointers = {parameter.name: parameter for parameter in kernel.parameters if parameter.base}
     return TilingReader(body, TiledLoop(body, dict(find_indices(body, block))), pointers)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from hipsynth.source.edits import Edit
 from hipsynth.source.tokens import find_closing, split_at, text_between
+from hipsynth.tuning.optimize.effects import has_effect
 from hipsynth.tuning.optimize.kernel_body import ASSIGN, STEP, Body
 from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS
 from hipsynth.tuning.optimize.statements import JUMPS, NotUnderstood, Statement, parse_statements
@@ -30,7 +31,6 @@ from hipsynth.tuning.optimize.transformations.split_loops.loop_source import (
 )
 
 _EXTREMES = {"fmaxf": "largest", "fmax": "largest", "max": "largest", "fminf": "least", "fmin": "least", "min": "least"}
-_EFFECTS = ("printf", "memcpy", "memset", "assert", "abort", "__trap", "__hip_atomic", "__builtin", "__atomic")
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class _Split:
         name = self.tokens[at].text
         if name in ATOMIC_ADDS and self.tokens[at - 1].text in (";", "{", "}", ")", "else"):
             return
-        if name.startswith(_EFFECTS) or "tomic" in name:
+        if has_effect(name):
             raise NotUnderstood(f"a call of {name}")
         user = any(e.user and e.category == "function" for e in self.body.program.entities(self.tokens[at]))
         for i, token in enumerate(self.tokens) if user else ():
