@@ -12,7 +12,8 @@ import click
 
 from hipsynth.cli.options import NamedPath
 from hipsynth.core.errors import UsageError
-from hipsynth.library.programs import SOURCE_SUFFIXES, check_hip_only, is_script
+from hipsynth.core.languages import SOURCE_SUFFIXES
+from hipsynth.library.programs import check_hip_only, is_script
 
 if TYPE_CHECKING:
     from hipsynth.core.program import Project

@@ -9,6 +9,8 @@ from hipsynth.core.errors import UsageError
 
 HIP, TRITON = "hip", "triton"
 SUFFIXES = {HIP: ".hip", TRITON: ".py"}
+# Endings of the files that a compiler of HIP programs is given, host code among them.
+SOURCE_SUFFIXES = frozenset({".hip", ".cpp", ".cc", ".cxx", ".c++", ".cu", ".c", ".C"})
 NAMES = {HIP: "HIP", TRITON: "Triton"}  # in prose
 _IMPORTS = re.compile(r"^[ \t]*(?:import[ \t][^\n]*\btriton\b|from[ \t]+triton\b)", re.MULTILINE)
 _KERNEL = re.compile(r"^[ \t]*@(?:triton\.)?jit\b", re.MULTILINE)

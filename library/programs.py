@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hipsynth.core.errors import BadInput, UsageError
+from hipsynth.core.languages import SOURCE_SUFFIXES
 from hipsynth.core.reasons import Reason
 
 if TYPE_CHECKING:
@@ -17,21 +18,15 @@ if TYPE_CHECKING:
     from hipsynth.core.scratch import KeepFolder
     from hipsynth.toolchain import CompileLimits
 
-SOURCE_SUFFIXES = frozenset({".hip", ".cpp", ".cc", ".cxx", ".c++", ".cu", ".c", ".C"})
 _LANGUAGES = {".c": "c", ".py": "python"}  # of the other suffixes: hip
 _BUILD_FILE = re.compile(r"(?:GNU)?[Mm]akefile.*|CMakeLists\.txt|.*\.(?:mk|make|sh)")
 
 
 def read_source(path: Path) -> str:
     """The text of one HIP file. Raises BadInput if it cannot be read or is not UTF-8."""
-    from hipsynth.core.files import SOURCE_BYTES, read_regular
+    from hipsynth.core.program import read_text
 
-    try:
-        return read_regular(path, SOURCE_BYTES).decode()
-    except UnicodeDecodeError as error:
-        raise BadInput(
-            f"{path}: is not UTF-8", cause=str(error), remedy="give a HIP source file", reason=Reason.NOT_UTF8
-        ) from None
+    return read_text(path, "give a HIP source file")
 
 
 def read_nonempty(path: Path) -> str:

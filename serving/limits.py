@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hipsynth.core.time_limit import PREDICTION_SECONDS
 
-SOURCE_BYTES = 1 << 20  # of one program
+REQUEST_SOURCE_BYTES = 1 << 20  # of one program
 BODY_BYTES = 3 << 20  # of a request: two programs of a comparison, written as JSON
 DOCUMENTS = 512  # edited documents whose newest version is remembered
 MOST_KERNELS = 256  # `__global__` in one source

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, StringConstraints, model_validator
 
-from hipsynth.serving.limits import SOURCE_BYTES
+from hipsynth.serving.limits import REQUEST_SOURCE_BYTES
 from hipsynth.simulator.devices import DEFAULT_ARCH, device_of, devices_of, list_architectures, list_devices
 from hipsynth.toolchain import check_flags, flag_pattern
 
@@ -72,7 +72,7 @@ class Build(Strict):
 
     model_config = ConfigDict(json_schema_extra={"anyOf": devices_by_arch()})
 
-    source: Annotated[str, StringConstraints(max_length=SOURCE_BYTES)]
+    source: Annotated[str, StringConstraints(max_length=REQUEST_SOURCE_BYTES)]
     arch: Annotated[str, one_of(*list_architectures())] = DEFAULT_ARCH
     device: Annotated[str, one_of(*list_devices())] | None = None
     flags: Flags = "-O3"
@@ -112,7 +112,7 @@ class Verify(Build):
     """Whether the program of `source` does the same as `original`; `arguments`: of the measured runs. `limit_s` as of
     Profile, for all runs together."""
 
-    original: Annotated[str, StringConstraints(max_length=SOURCE_BYTES)]
+    original: Annotated[str, StringConstraints(max_length=REQUEST_SOURCE_BYTES)]
     limit_s: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] | None = None
 
 
@@ -130,10 +130,10 @@ class Compare(Strict):
 
 
 class Message(Strict):
-    """One message of a chat request; `content` has at most SOURCE_BYTES characters."""
+    """One message of a chat request; `content` has at most REQUEST_SOURCE_BYTES characters."""
 
     role: Annotated[str, one_of("system", "user", "assistant")]
-    content: Annotated[str, StringConstraints(max_length=SOURCE_BYTES)]
+    content: Annotated[str, StringConstraints(max_length=REQUEST_SOURCE_BYTES)]
 
 
 class Chat(BaseModel):

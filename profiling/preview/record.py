@@ -20,6 +20,7 @@ from hipsynth.core.cache import cache_dir
 from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput, CompileFailed
 from hipsynth.core.files import read_regular, replace_atomically
+from hipsynth.core.languages import SOURCE_SUFFIXES
 from hipsynth.core.program import Project
 from hipsynth.core.reasons import Reason
 from hipsynth.core.time_limit import charge_seconds
@@ -37,7 +38,7 @@ KERNEL_SECONDS = 0.05  # of work on kernels, at fixed prices: results do not dep
 SETTLED = 1000  # launches in a row without a new kernel or shape, after which the program is ended
 MEMORY_BYTES = 4 << 30
 MOST_FILES = 500  # in the folder of a program whose recording is kept
-SOURCE_SUFFIXES = frozenset({".hip", ".cpp", ".cc", ".cu", ".c", ".h", ".hpp", ".cuh"})
+_COMPILED_SUFFIXES = SOURCE_SUFFIXES | {".h", ".hpp", ".cuh"}
 QUOTED_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*\"", re.MULTILINE)  # of a file in the program's folder
 KEPT_BYTES, KEPT = 1 << 30, 256  # of recordings in the cache
 # Reasons for which a run is ended that say nothing against its launches.
@@ -118,7 +119,7 @@ def data_files(project: Project, includes_sources: bool = False) -> list[tuple[s
     for number, path in enumerate([*project.folder.rglob("*"), *sorted(project.readable)]):
         if number >= MOST_FILES:
             return None
-        is_read = includes_sources or path.suffix not in SOURCE_SUFFIXES
+        is_read = includes_sources or path.suffix not in _COMPILED_SUFFIXES
         if is_read and path.is_file() and path.resolve() not in sources:
             state = path.stat()
             files.append((str(path), state.st_size, state.st_mtime_ns))

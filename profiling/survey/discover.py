@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from hipsynth.core.languages import SOURCE_SUFFIXES
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.survey.build_files.cmake import cmake_plans
 from hipsynth.profiling.survey.build_files.commands import parse_compiler, plans_of, simple_commands, steps_of
@@ -19,7 +20,6 @@ from hipsynth.profiling.survey.build_plan import NO_MAIN, BuildPlan, Invocation,
 from hipsynth.profiling.survey.libraries import library_of_header
 from hipsynth.profiling.survey.sources import (
     CMAKE_FILE,
-    SOURCE_ENDINGS,
     Folder,
     is_installed,
     is_makefile,
@@ -261,7 +261,7 @@ def _plan_holds(place: Path, plan: BuildPlan) -> bool:
 
 def _is_compile_command(words: tuple[str, ...]) -> bool:
     """Whether the arguments look like those of a compile command and not of a run."""
-    return any(Path(word).suffix in SOURCE_ENDINGS or word.startswith(("-I", "-L", "-l")) for word in words)
+    return any(Path(word).suffix in SOURCE_SUFFIXES or word.startswith(("-I", "-L", "-l")) for word in words)
 
 
 def _split_words(text: str) -> tuple[str, ...]:

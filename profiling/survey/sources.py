@@ -14,9 +14,9 @@ from hipsynth import toolchain
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import SOURCE_BYTES, read_regular
 from hipsynth.core.folders import SKIPPED_FOLDERS
+from hipsynth.core.languages import SOURCE_SUFFIXES
 from hipsynth.source.file_kind import FileFacts, read_facts
 
-SOURCE_ENDINGS = frozenset({".hip", ".cpp", ".cc", ".cxx", ".c++", ".cu", ".c", ".C"})
 HEADER_ENDINGS = frozenset({".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl", ".inc", ".ipp", ".tpp", ".H", ""})
 
 
@@ -145,9 +145,9 @@ def scan_folder(root: Path) -> Folder:
     folder = Folder(root)
     for path in _walk_files(root):
         ending = path.suffix
-        if ending in SOURCE_ENDINGS:
+        if ending in SOURCE_SUFFIXES:
             folder.sources.append(path)
-        if ending in HEADER_ENDINGS or ending in SOURCE_ENDINGS:
+        if ending in HEADER_ENDINGS or ending in SOURCE_SUFFIXES:
             folder.headers[path.name].append(path)
         if path.name in BUILD_FILES or is_makefile(path.name) or ending == ".sh":
             folder.build_files.append(path)

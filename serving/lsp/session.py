@@ -17,7 +17,7 @@ from pygls.workspace import PositionCodec
 from hipsynth.core.documents import from_json
 from hipsynth.core.languages import TRITON, language_of
 from hipsynth.core.reasons import Reason
-from hipsynth.serving.limits import SOURCE_BYTES
+from hipsynth.serving.limits import REQUEST_SOURCE_BYTES
 from hipsynth.serving.lsp import kernel_results, presentation
 from hipsynth.serving.lsp.analysis_provider import AnswerSource, Query, QueryFailed
 from hipsynth.serving.lsp.buffer import TextBuffer
@@ -151,7 +151,7 @@ class OpenDocument:
     def found(self) -> list[KernelOutline]:
         """The kernels of the text, looked for when they are asked for; none in a text that is too long to predict."""
         if self._outlined is not self.text:
-            self._outline = locate_kernels(self.text) if len(self.text) <= SOURCE_BYTES else []
+            self._outline = locate_kernels(self.text) if len(self.text) <= REQUEST_SOURCE_BYTES else []
             self._outlined = self.text
         return self._outline
 

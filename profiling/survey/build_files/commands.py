@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from hipsynth.core.languages import SOURCE_SUFFIXES
 from hipsynth.profiling.survey.build_plan import BuildPlan, CodeObject, SourceUnit
-from hipsynth.profiling.survey.sources import SOURCE_ENDINGS
 
 COMPILERS = re.compile(
     r"(?:hipcc|(?:amd|rocm-?)?clang(?:\+\+)?|g\+\+|gcc|c\+\+|cc|mpicxx|mpic\+\+|mpicc|nvcc)(?:-[\d.]+)?$"
@@ -217,7 +217,7 @@ class _CompilerCall:
             self._add(_resolve_path(self.folder, word))
 
     def _add(self, path: Path) -> None:
-        if path.suffix in SOURCE_ENDINGS or self.language:
+        if path.suffix in SOURCE_SUFFIXES or self.language:
             self.sources.append((path, self.language or self._language_of(path)))
         elif path.suffix in _MACHINE_CODE or ".so." in path.name:
             self.step.inputs.append(path)
