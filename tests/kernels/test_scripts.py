@@ -88,9 +88,34 @@ def test_a_kernel_has_counters_and_what_it_was_specialized_for(vector_add: Targe
     assert kernel.language == "triton"
     assert kernel.meta["BLOCK_SIZE"] == 1024
     assert kernel.meta["num_warps"] == kernel.block[0] / 64
-    # Triton masks by an offset behind the end of a buffer, so lanes beyond the vector count as asking.
-    assert kernel.counters["EXACT_WRITE_BYTES"] == 97 * 1024 * 4
-    assert kernel.counters["EXACT_READ_BYTES"] == 2 * 97 * 1024 * 4
+    # Triton masks by an offset behind the end of a buffer: lanes beyond the vector request nothing.
+    assert kernel.counters["EXACT_WRITE_BYTES"] == 98432 * 4
+    assert kernel.counters["EXACT_READ_BYTES"] == 2 * 98432 * 4
+
+
+COPY_ROWS = """
+@triton.jit
+def copy_rows(out, x, columns, BLOCK: tl.constexpr):
+    row, column = tl.program_id(0), tl.arange(0, BLOCK)
+    at = row * columns + column
+    tl.store(out + at, tl.load(x + at, mask=column < columns), mask=column < columns)
+x = torch.zeros(ROWS * 320, device="cuda")
+copy_rows[(ROWS,)](torch.empty_like(x), x, 320, BLOCK=512)
+"""
+
+
+@pytest.mark.parametrize(("rows", "effort", "sampled"), [(64, 1.0, False), (1 << 17, 0.01, True)])
+def test_masked_lanes_request_no_bytes(rows: int, effort: float, sampled: bool, tmp_path: Path) -> None:
+    script = tmp_path / "code" / "rows.py"
+    script.parent.mkdir()
+    script.write_text(DOUBLE + COPY_ROWS.replace("ROWS", str(rows)))
+    subject = project_program(Project((SourceFile(script, "python"),), script.parent))
+    target = Target("gfx942", "-O3", "mi300x")
+    found = SimBackend().profile(subject, target, tmp_path / "scratch", RunLimits(effort=effort))
+    kernel = next(kernel for kernel in found.kernels if kernel.name == "copy_rows")
+    assert kernel.sampled == sampled, found.message
+    for name in ("EXACT_READ_BYTES", "EXACT_WRITE_BYTES"):
+        assert kernel.counters[name] == pytest.approx(rows * 320 * 4, rel=0.1 if sampled else 1e-12)
 
 
 def test_tensors_are_where_the_script_puts_them(tmp_path: Path) -> None:

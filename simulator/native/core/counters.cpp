@@ -282,6 +282,8 @@ void count_instructions(const Program& program, const EngineCounts& e, const std
         break;
     }
   }
+  constexpr std::array kBytes = {Counter::EXACT_READ_BYTES, Counter::EXACT_WRITE_BYTES, Counter::EXACT_ATOMIC_BYTES};
+  for (size_t i = 0; i < kBytes.size(); ++i) k[kBytes[i]] -= static_cast<double>(e.beyond_buffer[i]);
   k[Counter::SQ_INSTS] = static_cast<double>(total);
   k[Counter::SQ_INSTS_LDS] +=
       static_cast<double>(e.flat_lds);  // recorded: a flat store that goes to the LDS counts in both

@@ -179,11 +179,13 @@ template <Event::Kind kKind>
   if (c_.tally) [[unlikely]]
     c_.tally->begin_access(*r, c_.counts);
   if constexpr (kKind == Event::Kind::lds) {
-    if (recorder_) recorder_->before_lds(c_.counts);
+    if (recorder_) recorder_->before_access(c_.counts);
     execute_lds(c_, *r, s);
     if (recorder_) recorder_->add_lds(c_.counts, r->now, in_run);
   } else {
+    if (recorder_) recorder_->before_access(c_.counts);
     kKind == Event::Kind::scalar ? execute_scalar_memory(c_, *r, s) : execute_vector_memory(c_, *r, s);
+    if (recorder_) recorder_->add_beyond_buffer(c_.counts);
     if (recorder_) recorder_->add(kKind, r->now, in_run);
   }
   if (c_.tally) [[unlikely]]

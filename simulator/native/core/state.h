@@ -121,6 +121,8 @@ struct EngineCounts {
   uint64_t store_tails = 0;     // waves that ended with stores in flight
   uint64_t barrier_cycles = 0;  // that waves would wait at barriers for the last wave of their work-group
   uint64_t jumps = 0;           // taken branches, and other jumps
+  // Bytes of active lanes that are beyond the end of their buffer, and so not requested: of loads, stores and atomics.
+  std::array<uint64_t, 3> beyond_buffer{};
 };
 
 // How evenly time is spread over waves or work-groups that run side by side.

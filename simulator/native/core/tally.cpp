@@ -1,6 +1,7 @@
 #include "core/tally.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "memory/coalescer.h"
 
@@ -19,6 +20,10 @@ constexpr std::array kCountedEvents = {InstructionEvent::accesses,   Instruction
                                        InstructionEvent::l1_cycles,  InstructionEvent::l2_requests,
                                        InstructionEvent::l2_misses,  InstructionEvent::fabric_bytes,
                                        InstructionEvent::lds_cycles, InstructionEvent::bank_conflicts};
+
+uint64_t beyond_buffer(const EngineCounts& engine) {
+  return std::accumulate(engine.beyond_buffer.begin(), engine.beyond_buffer.end(), uint64_t{0});
+}
 
 }  // namespace
 
@@ -44,12 +49,18 @@ InstructionTally::Counts InstructionTally::read_counts(const Resident& r, const 
           n.scalar_requests};
 }
 
+void InstructionTally::begin_access(const Resident& r, const EngineCounts& engine) {
+  before_ = read_counts(r, engine);
+  beyond_before_ = beyond_buffer(engine);
+}
+
 void InstructionTally::end_access(const Resident& r, const Step& s, uint32_t pc, const EngineCounts& engine) {
   Observed& o = observed_[pc];
   const Counts counts = read_counts(r, engine);
   ++o.seen;
   o.modelled += counts != before_ || r.wave.exec() == 0;
   for (size_t i = 0; i < counts.size(); ++i) o.counts[i] += counts[i] - before_[i];
+  o.beyond += beyond_buffer(engine) - beyond_before_;
   const Unit unit = s.inst->op->unit;
   Pending& pending = pending_[&r];
   const Answer answer = unit == Unit::vmem ? r.answer_of(0) : unit == Unit::lds ? r.lds_answer : r.scalar_answer;
@@ -106,11 +117,12 @@ void InstructionTally::end(const std::vector<Executed>& executed) {
     at(row, InstructionEvent::lanes) += static_cast<double>(lanes);
     at(row, InstructionEvent::issue_cycles) +=
         static_cast<double>(times) * (program_->issued[pc + 1] - program_->issued[pc]);
-    const double bytes = static_cast<double>(lanes) * moved_bytes(op);
-    at(row, op.mem.space == MemSpace::lds ? InstructionEvent::lds_bytes : InstructionEvent::bytes) += bytes;
     const auto scale = [&](uint64_t of) {
       return o.seen == times || of == 0 ? 1.0 : static_cast<double>(times) / static_cast<double>(of);
     };
+    const double beyond = static_cast<double>(o.beyond) * scale(o.seen);
+    const double bytes = static_cast<double>(lanes) * moved_bytes(op) - beyond;
+    at(row, op.mem.space == MemSpace::lds ? InstructionEvent::lds_bytes : InstructionEvent::bytes) += bytes;
     for (size_t i = 0; i < kCountedEvents.size(); ++i) {
       at(row, kCountedEvents[i]) += static_cast<double>(o.counts[i]) * scale(o.modelled);
     }

@@ -56,7 +56,7 @@ class InstructionTally {
   void restart();
 
   // Around one memory or LDS instruction. `r.now` is set.
-  void begin_access(const Resident& r, const EngineCounts& engine) { before_ = read_counts(r, engine); }
+  void begin_access(const Resident& r, const EngineCounts& engine);
   void end_access(const Resident& r, const Step& s, uint32_t pc, const EngineCounts& engine);
   void add_wave(const Resident& r) { pending_[&r] = {}; }
   // The wave has waited so many cycles at an s_waitcnt.
@@ -72,6 +72,7 @@ class InstructionTally {
     uint64_t seen = 0, modelled = 0;  // executions: all, and those with modelled memory
     Counts counts{};
     uint64_t stalls = 0, barriers = 0;
+    uint64_t beyond = 0;  // bytes beyond the ends of buffers
   };
   // Memory instructions whose data a wave has not waited for yet.
   struct Access {
@@ -89,6 +90,7 @@ class InstructionTally {
   std::vector<Observed> observed_;  // of this dispatch
   std::unordered_map<const Resident*, Pending> pending_;
   Counts before_{};
+  uint64_t beyond_before_ = 0;
   std::map<Kernel, std::vector<Instruction>> kernels_;
 };
 

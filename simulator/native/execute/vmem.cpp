@@ -221,6 +221,14 @@ void log_access(Context& c, const Resident& r, const Step& s, const Lanes& l) {
   });
 }
 
+// Bytes that are not requested, since the lane's buffer ends before them.
+void count_beyond_buffer(Context& c, const Step& s, const Lanes& l) {
+  const MemKind kind = s.inst->op->mem.kind;
+  uint64_t bytes = static_cast<uint64_t>(std::popcount(l.dropped)) * s.lane_bytes;
+  for_lanes(l.partial, [&](uint32_t lane) { bytes += s.lane_bytes - 4 * l.inside[lane]; });
+  c.counts.beyond_buffer[kind == MemKind::load ? 0 : kind == MemKind::store ? 1 : 2] += bytes;
+}
+
 void count_access(Context& c, Resident& r, const Step& s, const Lanes& l) {
   if (c.accesses) log_access(c, r, s, l);
   if (c.footprint) record_access(c.footprint, s, l);
@@ -437,6 +445,7 @@ void execute_vector_memory(Context& c, Resident& r, const Step& s) {
     scratch_addresses(c, r, s, o, &l);
   } else {
     buffer_addresses(c, r, s, o, &l);
+    if (l.dropped | l.partial) count_beyond_buffer(c, s, l);
   }
   if (!l.interleaved && !l.contiguous) check_bounds(c, r, s, &l);
   count_access(c, r, s, l);

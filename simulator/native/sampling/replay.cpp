@@ -112,11 +112,13 @@ void Engine::add_replayed() {
     buckets_[0][i].times += replay_->traces.first.executed[i].times * groups;
     buckets_[0][i].lanes += replay_->traces.first.executed[i].lanes * groups;
   }
-  c_.counts.lds_waits += replay_->traces.first.lds.lds_waits * groups;
-  c_.counts.lds_idx_cycles += replay_->traces.first.lds.lds_idx_cycles * groups;
-  c_.counts.lds_bank_conflict += replay_->traces.first.lds.lds_bank_conflict * groups;
-  c_.counts.lds_addr_conflict += replay_->traces.first.lds.lds_addr_conflict * groups;
-  c_.counts.lds_atomic_return += replay_->traces.first.lds.lds_atomic_return * groups;
+  c_.counts.lds_waits += replay_->traces.first.counts.lds_waits * groups;
+  c_.counts.lds_idx_cycles += replay_->traces.first.counts.lds_idx_cycles * groups;
+  c_.counts.lds_bank_conflict += replay_->traces.first.counts.lds_bank_conflict * groups;
+  c_.counts.lds_addr_conflict += replay_->traces.first.counts.lds_addr_conflict * groups;
+  c_.counts.lds_atomic_return += replay_->traces.first.counts.lds_atomic_return * groups;
+  for (size_t i = 0; i < c_.counts.beyond_buffer.size(); ++i)
+    c_.counts.beyond_buffer[i] += replay_->traces.first.counts.beyond_buffer[i] * groups;
 }
 
 }  // namespace hipsynth

@@ -23,9 +23,9 @@ uint64_t scattered(uint64_t i) {
   return i ^ i >> 27;
 }
 
-bool same_lds(const EngineCounts& a, const EngineCounts& b) {
-  return std::tie(a.lds_idx_cycles, a.lds_bank_conflict, a.lds_addr_conflict, a.lds_atomic_return) ==
-         std::tie(b.lds_idx_cycles, b.lds_bank_conflict, b.lds_addr_conflict, b.lds_atomic_return);
+bool same_counts(const EngineCounts& a, const EngineCounts& b) {
+  return std::tie(a.lds_idx_cycles, a.lds_bank_conflict, a.lds_addr_conflict, a.lds_atomic_return, a.beyond_buffer) ==
+         std::tie(b.lds_idx_cycles, b.lds_bank_conflict, b.lds_addr_conflict, b.lds_atomic_return, b.beyond_buffer);
 }
 
 bool replays_memory(const Step& s) {
@@ -150,13 +150,13 @@ class Folding {
 
 void Traces::fold_lds(uint32_t latency) {
   if (latency == 0) return;
-  for (std::vector<Event>& wave : first.waves) wave = Folding(wave, latency).run(&first.lds.lds_waits);
+  for (std::vector<Event>& wave : first.waves) wave = Folding(wave, latency).run(&first.counts.lds_waits);
 }
 
 void Recorder::begin(std::vector<uint64_t> groups) {
   groups_ = std::move(groups);
   traces_.assign(groups_.size() * waves_, {});
-  lds_.assign(groups_.size(), {});
+  counts_.assign(groups_.size(), {});
   events_ = 0;
 }
 
@@ -172,7 +172,7 @@ uint32_t Recorder::bucket_of(uint64_t number) const {
 
 void Recorder::select(const Resident& r) {
   current_ = &traces_[size_t{r.group->bucket} * waves_ + r.index];
-  counting_ = &lds_[r.group->bucket];
+  counting_ = &counts_[r.group->bucket];
 }
 
 size_t Recorder::Hash::operator()(const LanePattern& p) const {
@@ -214,8 +214,13 @@ void Recorder::add_wait(WaitLimits limits, uint32_t now, uint32_t in_run) {
   current_->events.back().lgkm = static_cast<uint8_t>(limits.lgkm);
 }
 
+void Recorder::add_beyond_buffer(const EngineCounts& after) {
+  for (size_t i = 0; i < after.beyond_buffer.size(); ++i)
+    counting_->beyond_buffer[i] += after.beyond_buffer[i] - before_access_.beyond_buffer[i];
+}
+
 void Recorder::add_lds(const EngineCounts& after, uint32_t now, uint32_t in_run) {
-  const EngineCounts& before = before_lds_;
+  const EngineCounts& before = before_access_;
   counting_->lds_idx_cycles += after.lds_idx_cycles - before.lds_idx_cycles;
   counting_->lds_bank_conflict += after.lds_bank_conflict - before.lds_bank_conflict;
   counting_->lds_addr_conflict += after.lds_addr_conflict - before.lds_addr_conflict;
@@ -236,7 +241,7 @@ std::vector<GroupTrace> Recorder::end(const std::vector<std::vector<Executed>>& 
   for (size_t bucket = 0; bucket < groups_.size() && !refused_; ++bucket) {
     GroupTrace& group = groups.emplace_back();
     group.executed = executed[bucket];
-    group.lds = lds_[bucket];
+    group.counts = counts_[bucket];
     for (size_t wave = 0; wave < waves_; ++wave) {
       group.waves.push_back(std::move(traces_[bucket * waves_ + wave].events));
     }
@@ -255,7 +260,7 @@ bool same(const Event& a, const Event& b) {
 
 bool same_work(const GroupTrace& a, const GroupTrace& b) {
   const auto alike = [](const Executed& x, const Executed& y) { return x.times == y.times && x.lanes == y.lanes; };
-  if (!same_lds(a.lds, b.lds)) return false;
+  if (!same_counts(a.counts, b.counts)) return false;
   if (!std::equal(a.executed.begin(), a.executed.end(), b.executed.begin(), alike)) return false;
   for (size_t wave = 0; wave < a.waves.size(); ++wave) {
     const std::vector<Event>&x = a.waves[wave], &y = b.waves[wave];

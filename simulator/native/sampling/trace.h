@@ -54,7 +54,7 @@ struct Event {
 struct GroupTrace {
   std::vector<std::vector<Event>> waves;
   std::vector<Executed> executed;  // difference array over instructions
-  EngineCounts lds;                // counts of the LDS, and folded waits for it
+  EngineCounts counts;             // of the LDS, with folded waits for it, and bytes beyond buffers
 };
 
 // Mixed-radix index of a work-group: its number as coordinates, lowest first. These are x, y and z of the grid, or the
@@ -123,7 +123,8 @@ class Recorder final : public MemoryModel {
   // Records the executed instruction; `in_run`: instructions since the last run ended.
   void add(Event::Kind kind, uint32_t now, uint32_t in_run);
   void add_wait(WaitLimits limits, uint32_t now, uint32_t in_run);
-  void before_lds(const EngineCounts& counts) { before_lds_ = counts; }
+  void before_access(const EngineCounts& counts) { before_access_ = counts; }
+  void add_beyond_buffer(const EngineCounts& after);
   void add_lds(const EngineCounts& after, uint32_t now, uint32_t in_run);
   void refuse() { refused_ = true; }  // something happened that cannot be replayed
 
@@ -142,13 +143,13 @@ class Recorder final : public MemoryModel {
 
   uint32_t waves_, xcds_;
   std::vector<uint64_t> groups_;
-  std::vector<WaveTrace> traces_;  // [bucket][wave]
-  std::vector<EngineCounts> lds_;  // [bucket]
+  std::vector<WaveTrace> traces_;     // [bucket][wave]
+  std::vector<EngineCounts> counts_;  // [bucket]
   std::unordered_map<LanePattern, uint32_t, Hash> numbers_;
   std::vector<LanePattern> patterns_;
   WaveTrace* current_ = nullptr;
   EngineCounts* counting_ = nullptr;
-  EngineCounts before_lds_;
+  EngineCounts before_access_;
   size_t events_ = 0;
   uint64_t address_ = 0;
   uint32_t amount_ = 0;
