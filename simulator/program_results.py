@@ -91,7 +91,8 @@ def _decode_document(record: Mapping[str, Any]) -> RunResult:
         reason
     ):
         raise ValueError("its status or reason is unknown")
-    if type(count) is not int or type(record["clock_ns"]) not in (int, float):
+    refused = record["refused_launches"]
+    if type(count) is not int or type(refused) is not int or type(record["clock_ns"]) not in (int, float):
         raise TypeError("its clock or its number of dispatches is no number")
     if type(record["device_ms"]) is not int:
         raise TypeError("its time in launches is no number")
@@ -108,6 +109,7 @@ def _decode_document(record: Mapping[str, Any]) -> RunResult:
         shapes=shapes,
         dispatches=dispatches,
         dispatch_count=count,
+        refused_launches=refused,
         clock_ns=float(record["clock_ns"]),
         warnings=tuple(_require_text(text) for text in _require_list(record["warnings"], MOST_WARNINGS)),
         spending=tuple(_decode_spending(row) for row in _require_list(record["budget"], MOST_PARTS)),

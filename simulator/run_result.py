@@ -38,6 +38,7 @@ class RunResult:
     shapes: tuple[KernelRecord, ...] = ()
     dispatches: tuple[KernelRecord, ...] = ()  # records of the first dispatches, at most kKeptDispatches
     dispatch_count: int = 0
+    refused_launches: int = 0  # that hardware would not start, such as those of too large a work-group
     clock_ns: float = 0.0  # simulated time at the end: dispatches and copies
     spending: tuple[Spending, ...] = ()  # with a budget: every kernel that was launched
     instructions: tuple[KernelInstructions, ...] = ()  # with RunLimits.lines

@@ -148,9 +148,10 @@ class SimBackend:
             reason = Reason.WRONG_RESULT if message else Reason.NONE
             if message and result.output_cut:
                 message += " (its output was cut, so what followed was not compared)"
-        if not reason and not result.dispatch_count and not result.transfers:
+        if not reason and not result.dispatch_count and (result.refused_launches or not result.transfers):
             words = "\n".join(result.stdout.strip().splitlines()[:USAGE_LINES])  # often how to call it
-            reason, message = Reason.NO_DISPATCH, f"the program launched no kernel\n{words}".strip()
+            refused = f"; {result.refused_launches} refused" if result.refused_launches else ""
+            reason, message = Reason.NO_DISPATCH, f"the program launched no kernel{refused}\n{words}".strip()
         if reason:
             message = "\n".join([message, *_own_words(result.stderr, message)]).strip()
         elif result.exit_code and program.is_script:

@@ -299,6 +299,7 @@ class RunDocument:
     kernels: tuple[ExecutedKernel, ...]
     dispatches: tuple[ExecutedDispatch, ...]
     dispatch_count: int
+    refused_launches: int
     clock_ns: float
     spending: tuple[Spending, ...]
     outputs: tuple[Output, ...]

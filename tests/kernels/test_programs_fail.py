@@ -170,6 +170,33 @@ def test_copies_alone_are_a_result(tmp_path: Path) -> None:
     assert "  device to host    2 x, 0.0001 MB in" in render_results([found])
 
 
+REFUSED = """#include <hip/hip_runtime.h>
+__global__ void k(float* p) { p[threadIdx.x] = 1; }
+int main() {
+  float *p, host[4] = {};
+  if (hipMalloc(&p, 8192) || hipMemcpy(p, host, sizeof host, hipMemcpyHostToDevice)) return 1;
+  k<<<SHAPE>>>(p);
+  k<<<SHAPE>>>(p);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("shape", "why"),
+    [
+        ("1, 2048", "work-groups of 2048 x 1 x 1 work-items; at most 1024"),
+        ("1, dim3(64, 32)", "work-groups of 64 x 32 x 1 work-items; at most 1024"),
+        ("dim3(4, 0), 64", "a grid of 4 x 0 x 1 work-groups"),
+        ("1, 64, 1 << 20", "1048576 bytes of LDS; at most 65536"),
+    ],
+)
+def test_a_launch_that_hardware_refuses_is_named(shape: str, why: str, tmp_path: Path) -> None:
+    found = profile(program("refused", text=REFUSED.replace("SHAPE", shape)), tmp_path)
+    assert (found.status, found.reason, found.kernels) == ("failed", "no_dispatch", ()), found
+    head, line = found.message.splitlines()
+    assert head == "the program launched no kernel; 2 refused" and line == f"hipsynth: k(float*): launch refused: {why}"
+
+
 def test_backend_reports_compiler_errors(tmp_path: Path) -> None:
     result = profile(program("broken", text="__global__ void k() { undeclared = 1; }\nint main() {}\n"), tmp_path)
     assert (result.status, result.reason) == ("failed", "compile_failed")

@@ -108,23 +108,44 @@ uint32_t explicit_bytes(const KernelInfo& kernel) {
   return end;
 }
 
+namespace {
+
+// Counts a launch that hardware would not start, and says once for each kernel why.
+hipError_t refuse_launch(Runtime& rt, const KernelInfo& kernel, const std::string& why, hipError_t error) {
+  rt.results.add_refused_launch();
+  if (rt.refused_kernels.insert(kernel.symbol).second)
+    std::fprintf(stderr, "hipsynth: %s: launch refused: %s\n", kernel.name.c_str(), why.c_str());
+  return error;
+}
+
+std::string shape_text(const dim3& d) {
+  return std::to_string(d.x) + " x " + std::to_string(d.y) + " x " + std::to_string(d.z);
+}
+
+}  // namespace
+
 hipError_t check_shape(Runtime& rt, const LaunchRequest& request) {
   const dim3 &g = request.grid, &b = request.block;
-  if (g.x == 0 || g.y == 0 || g.z == 0 || b.x == 0 || b.y == 0 || b.z == 0) return hipErrorInvalidConfiguration;
-  uint64_t block = static_cast<uint64_t>(b.x) * b.y * b.z;
-  if (b.x > kMaxBlock || b.y > kMaxBlock || b.z > kMaxBlock || block > kMaxBlock) return hipErrorInvalidConfiguration;
-  for (auto [count, width] : {std::pair{g.x, b.x}, {g.y, b.y}, {g.z, b.z}}) {
-    if (static_cast<uint64_t>(count) * width >= kMaxGridItems) return hipErrorInvalidConfiguration;
-  }
   const KernelInfo& kernel = *request.kernel->info;
+  const auto refuse = [&](const std::string& why, hipError_t error = hipErrorInvalidConfiguration) {
+    return refuse_launch(rt, kernel, why, error);
+  };
+  if (g.x == 0 || g.y == 0 || g.z == 0) return refuse("a grid of " + shape_text(g) + " work-groups");
+  if (b.x == 0 || b.y == 0 || b.z == 0) return refuse("work-groups of " + shape_text(b) + " work-items");
+  const uint64_t block = static_cast<uint64_t>(b.x) * b.y * b.z;
+  if (b.x > kMaxBlock || b.y > kMaxBlock || b.z > kMaxBlock || block > kMaxBlock)
+    return refuse("work-groups of " + shape_text(b) + " work-items; at most " + std::to_string(kMaxBlock));
+  for (auto [count, width] : {std::pair{g.x, b.x}, {g.y, b.y}, {g.z, b.z}}) {
+    if (static_cast<uint64_t>(count) * width >= kMaxGridItems)
+      return refuse("a grid of " + shape_text(g) + " work-groups, 2^32 work-items or more along an axis");
+  }
   if (block > kernel.max_flat_workgroup) {
-    std::fprintf(stderr, "hipsynth: %s: work-group of %llu work-items exceeds the launch bounds of %u\n",
-                 kernel.name.c_str(), static_cast<unsigned long long>(block), kernel.max_flat_workgroup);
-    return hipErrorLaunchFailure;
+    return refuse("work-group of " + std::to_string(block) + " work-items exceeds the launch bounds of " +
+                      std::to_string(kernel.max_flat_workgroup),
+                  hipErrorLaunchFailure);
   }
-  if (kernel.lds_bytes + request.dynamic_lds > static_cast<uint64_t>(rt.spec().lds.bytes_per_cu)) {
-    return hipErrorInvalidConfiguration;
-  }
+  const uint64_t lds = kernel.lds_bytes + request.dynamic_lds, most = static_cast<uint64_t>(rt.spec().lds.bytes_per_cu);
+  if (lds > most) return refuse(std::to_string(lds) + " bytes of LDS; at most " + std::to_string(most));
   return hipSuccess;
 }
 

@@ -53,6 +53,7 @@ class Results {
   void set_limited(bool limited) { limited_ = limited; }
   void set_tally(const InstructionTally* tally) { tally_ = tally; }  // or null
   void set_module(size_t kernels) { module_kernels_ = kernels; }
+  void add_refused_launch() { ++refused_; }
   uint64_t dispatches() const { return dispatches_; }
   // Launches since the last one of a new kernel or shape.
   uint64_t since_new() const { return since_new_; }
@@ -113,7 +114,7 @@ class Results {
   size_t warned_ = 0;
   bool failed_ = false;
   double clock_ns_ = 0, clock_start_ns_ = 0;
-  uint64_t dispatches_ = 0, since_new_ = 0;
+  uint64_t dispatches_ = 0, refused_ = 0, since_new_ = 0;
   std::set<std::tuple<std::string, Shape>> launched_;  // kernel symbol; also of launches without counters
   struct Transferred {
     uint64_t count = 0;

@@ -75,6 +75,7 @@ DOCUMENT = {
     "clock_ns": 12.5,
     "warnings": [],
     "dispatch_count": 1,
+    "refused_launches": 0,
     "module_kernels": 2,
     "device_ms": 3,
     "budget": [],
