@@ -13,6 +13,7 @@ from hipsynth.core.errors import BadInput, HipsynthError, UsageError, suggest_na
 from hipsynth.core.reasons import Reason
 from hipsynth.source.declarations import FunctionDeclaration, FunctionParameter
 from hipsynth.source.launch_shapes import (
+    MOST_GROUP_ITEMS,
     count_groups,
     find_launch_block,
     find_launch_grid,
@@ -84,6 +85,9 @@ class HarnessChoices:
     grid: Shape | None = None
     block: Shape | None = None
     values: Mapping[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        check_block(self.block)
 
     def __bool__(self) -> bool:
         return bool(self.grid or self.block or self.values)
@@ -271,6 +275,16 @@ def remove_harness(text: str, harnessed: HarnessedProgram) -> str:
     """A changed text without the main() that was added; whole if that was changed, too."""
     added = harnessed.text[harnessed.text.rindex(HEAD) :]
     return text.removesuffix(added)
+
+
+def check_block(block: Shape | None) -> None:
+    """Raises UsageError for a work-group that no device starts."""
+    if block is not None and math.prod(block) > MOST_GROUP_ITEMS:
+        raise UsageError(
+            f"work-groups of {' x '.join(map(str, block))} work-items",
+            cause=f"a work-group has at most {MOST_GROUP_ITEMS}",
+            remedy="choose a smaller --block",
+        )
 
 
 def check_argument_names(text: str, names: Iterable[str], others: Collection[str] = ()) -> None:

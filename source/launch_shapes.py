@@ -15,7 +15,7 @@ from hipsynth.source.outline import blank_opaque
 from hipsynth.source.program_inputs import UNREADABLE_NUMBER
 
 Shape = tuple[int, int, int]
-MOST_ITEMS = 1024  # of a work-group
+MOST_GROUP_ITEMS = 1024  # of a work-group
 MOST_SHIFT = 62
 _MOST_DEPTH = 4  # of names that stand for names
 _CAST = re.compile(r"static_cast\s*<[^<>]*>|\(\s*(?:(?:unsigned|signed|int|long|size_t|u?int(?:32|64)_t)\s*)+\)")
@@ -50,7 +50,7 @@ def find_launch_block(text: str, kernel: str) -> Shape | None:
     code = blank_opaque(text)
     for launch in _find_launches(code, kernel):
         shape = _read_shape(code[: launch.at], launch.block)
-        if shape is not None and 1 <= math.prod(shape) <= MOST_ITEMS:
+        if shape is not None and 1 <= math.prod(shape) <= MOST_GROUP_ITEMS:
             return shape
     return None
 

@@ -48,6 +48,7 @@ from hipsynth.source.harness import (
     HarnessChoices,
     KernelLaunchPlan,
     check_argument_names,
+    check_block,
     choose_launches,
     lacks_main,
 )
@@ -74,6 +75,9 @@ class LaunchAssumptions:
     arguments: tuple[str, ...] = ()  # the program's command line
     host: HostCode = HostCode.RUN
     project: Project | None = None  # the folder that it runs in and includes headers of
+
+    def __post_init__(self) -> None:
+        check_block(self.block)
 
 
 @dataclass(frozen=True)

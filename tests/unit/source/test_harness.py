@@ -109,6 +109,12 @@ def test_values_are_finite(value: float) -> None:
         add_harness(SAXPY, HarnessChoices(values={"n": value}))
 
 
+def test_work_groups_that_no_device_starts_are_refused() -> None:
+    assert HarnessChoices(block=(32, 32, 1)).block
+    with pytest.raises(UsageError, match="64 x 32 x 1"):
+        HarnessChoices(block=(64, 32, 1))
+
+
 def test_a_wrong_name_gets_a_near_one() -> None:
     with pytest.raises(UsageError) as caught:
         add_harness(IMAGE, HarnessChoices(values={"widht": 3}))
