@@ -38,6 +38,10 @@ class SandboxLost(Exception):
     """The sandbox could not be created; `args[0]` is what bubblewrap said."""
 
 
+class OutputClosed(Exception):
+    """Who reads a job's output has closed it."""
+
+
 class Watch:
     """Watches one job: collects its output, polls its limits, ends its sandbox when one is exceeded."""
 
@@ -151,7 +155,11 @@ class Watch:
         self.cut |= len(chunk) > room
         self.written += len(chunk)
         if self.on_output and chunk:
-            self.on_output(name, chunk)
+            try:
+                self.on_output(name, chunk)
+            except BrokenPipeError as error:
+                self.on_output = None
+                raise OutputClosed(str(error)) from error
         return bool(chunk)
 
     def _drain_pipes(self) -> None:

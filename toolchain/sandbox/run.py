@@ -12,7 +12,7 @@ from pathlib import Path
 from hipsynth.core.errors import MissingDependency
 from hipsynth.toolchain.sandbox import bubblewrap, jail
 from hipsynth.toolchain.sandbox.limits import JobEnd, SandboxLimits, SandboxResult
-from hipsynth.toolchain.sandbox.monitor import SandboxLost, Watch
+from hipsynth.toolchain.sandbox.monitor import OutputClosed, SandboxLost, Watch
 from hipsynth.toolchain.sandbox.mounts import view_of
 from hipsynth.toolchain.sandbox.stdin_pipe import feed_input
 from hipsynth.toolchain.sandbox.workspace import WorkspaceFull
@@ -38,7 +38,8 @@ def run_sandboxed(
     isolation). `stdin`: a file or descriptor whose bytes the program reads, through a pipe (default: none). `fds`:
     descriptors that the program has as 3, 4, ... `on_output`: called with "out" or "err" and each piece of output as
     it arrives.
-    Failures of the program are returned, not raised. Raises MissingDependency if programs cannot be isolated here.
+    Failures of the program are returned, not raised. Raises MissingDependency if programs cannot be isolated here,
+    BrokenPipeError if `on_output` does, after ending the program.
     """
     limits = limits or SandboxLimits()
     scratch = scratch.resolve()
@@ -59,6 +60,8 @@ def run_sandboxed(
             with jail.lease_jail(view) as leased:
                 try:
                     return run_there(leased, scratch, watch_job)
+                except OutputClosed as closed:
+                    raise BrokenPipeError(str(closed)) from closed
                 except (BrokenPipeError, ConnectionResetError):
                     problem = leased.creation_error()
                 except SandboxLost as lost:

@@ -41,6 +41,22 @@ def python(code: str, scratch: Path, limits: SandboxLimits = TIGHT, isolate: boo
 
 
 @pytest.mark.parametrize("isolate", [True, False])
+def test_a_closed_output_ends_the_program(isolate: bool, tmp_path: Path) -> None:
+    """As of `synth run program | head`; it is no broken sandbox."""
+    pieces: list[bytes] = []
+
+    def read_once(_: str, data: bytes) -> None:
+        if pieces:
+            raise BrokenPipeError("closed")
+        pieces.append(data)
+
+    endless = ["/bin/sh", "-c", "while :; do echo line; done"]
+    with pytest.raises(BrokenPipeError):
+        sandbox.run_sandboxed(endless, tmp_path, TIGHT, isolate=isolate, on_output=read_once)
+    assert pieces[0].startswith(b"line\n")
+
+
+@pytest.mark.parametrize("isolate", [True, False])
 def test_a_well_behaved_program_runs(isolate: bool, tmp_path: Path) -> None:
     result = sandbox.run_sandboxed(
         ["/bin/sh", "-c", "echo hello; echo oops >&2; pwd"], tmp_path, TIGHT, isolate=isolate
