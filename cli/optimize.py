@@ -112,7 +112,7 @@ def command(
     ARGS after `--` are the program's arguments in the runs that are timed.
     """
     from hipsynth.library.harness import read_runnable
-    from hipsynth.library.optimize import search_script
+    from hipsynth.library.optimize import choose_output, search_script
     from hipsynth.library.programs import check_hip_only, is_script
     from hipsynth.toolchain import sandbox
     from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
@@ -120,6 +120,7 @@ def command(
     from hipsynth.tuning.trial import target_of
 
     sandbox.require_sandbox()
+    choose_output(file, out)
     target, sizes = target_of(arch, flags, device), [split_run_arguments("--check-args", check) for check in check_args]
     say: Callable[[str], None] = (lambda line: None) if as_json else click.echo
     if is_script(file):

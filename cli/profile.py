@@ -206,6 +206,7 @@ def command(
     metrics of its kernels are printed. Triton kernels of a Python script run on a virtual GPU. --out takes a folder.
     ARGS after `--` are passed to the program, which runs in the sandbox, in a copy of its folder.
     """
+    from hipsynth.core.files import require_writable
     from hipsynth.core.workers import check_engine
     from hipsynth.profiling.matrix.targets import select_targets
     from hipsynth.simulator.build import compile_limits
@@ -232,6 +233,8 @@ def command(
     paths, own_arguments = split_argv(argv)
     path = paths[0]
     _check_path(path, flags, defines, {"--project": project is not None}, options)
+    if options["html"] is not None:
+        require_writable(options["html"])
     if out is not None:
         if not path.is_dir() or own_arguments or len(paths) > 1 or project:
             remedy = f"put {path.name} into a folder, or drop --out"

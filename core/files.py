@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import stat
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -183,6 +184,20 @@ def write_whole(path: Path, content: str | bytes, *, durable: bool = False) -> N
     """Writes text (UTF-8) or bytes to `path` atomically; raises BadInput."""
     with replace_atomically(path, durable=durable) as fresh, fresh.open("wb") as file:
         file.write(content.encode() if isinstance(content, str) else content)
+
+
+def require_writable(path: Path) -> None:
+    """Raises BadInput if write_whole could not write the file: asked before long work, whose result would be lost."""
+    if path.is_dir():
+        raise write_error(path, IsADirectoryError(f"{path} is a folder"))
+    if path.exists() and not path.is_file():
+        return  # a pipe or a device
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise write_error(path, error) from error
 
 
 def write_if_changed(path: Path, text: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hipsynth.core.errors import UsageError
 from hipsynth.library.harness import read_runnable
 from hipsynth.library.programs import check_hip_only, is_script
 from hipsynth.library.scripts import open_script_trials
@@ -48,6 +49,7 @@ def optimize(
 
     sandbox.require_sandbox()
     file, target_arch = Path(path), choose_arch(arch, device)
+    choose_output(file, out)
     sizes = [tuple(words) for words in check_args]
     if is_script(file):
         check_hip_only(file, {"flags": flags != "-O3", "allow_fast_math": allow_fast_math, "includes": bool(includes)})
@@ -79,14 +81,28 @@ def search_script(file: Path, request: ScriptRequest, say: Callable[[str], None]
         return optimize_script(trials, request, say)
 
 
+def choose_output(file: Path, out: str | Path | None) -> Path:
+    """Where a faster program goes, by default NAME.optimized.hip (or .py) in the current folder. Raises UsageError if
+    that is the program itself, BadInput if it cannot be written."""
+    from hipsynth.core.files import require_writable
+
+    patched = Path(out or f"{file.stem}.optimized{'.py' if is_script(file) else '.hip'}")
+    if patched.exists() and file.exists() and patched.samefile(file):
+        raise UsageError(
+            f"{patched}: the program itself", cause="it would be overwritten", remedy="choose another --out"
+        )
+    require_writable(patched)
+    return patched
+
+
 def write_optimized(result: OptimizeResult, file: Path, out: str | Path | None) -> Path | None:
-    """Writes a faster program, by default as NAME.optimized.hip (or .py) in the current folder; returns its path.
+    """Writes a faster program to choose_output(); returns its path.
     Headers of the program's own that were written in, and are as they were, are included again."""
     if result.status != "improved":
         return None
     from hipsynth.core.files import write_whole
     from hipsynth.source.own_headers import take_out_headers
 
-    patched = Path(out or f"{file.stem}.optimized{'.py' if is_script(file) else '.hip'}")
+    patched = choose_output(file, out)
     write_whole(patched, take_out_headers(result.text))
     return patched

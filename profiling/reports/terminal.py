@@ -23,6 +23,7 @@ NO_EVIDENCE = "no evidence"
 Cell = tuple[str, str]  # value, expected error
 TABLE_LABEL, TABLE_CELL = 54, 26  # usual width in characters of a table's names and units, and of each column
 WORTH_SAYING = 0.02  # smallest sampling error of a counter that is mentioned
+MOST_SHAPES = 6  # of a kernel, that are listed
 FEW = 3  # up to this number of kernels, counters are shown by default
 
 
@@ -161,6 +162,19 @@ def _launch_shape(kernel: KernelRecord) -> str:
     return f"grid {_format_dims(kernel.grid)}  block {_format_dims(kernel.block)}{varies}  {times}"
 
 
+def _shape_lines(column: Column) -> Iterator[str]:
+    """The times of a kernel's launches by grid and work-group, the longest in all first; none if all are of one."""
+    shapes = [shape for shape in column.result.shapes if shape.symbol == column.kernel.symbol]
+    shapes.sort(key=lambda shape: -shape.duration_ns * shape.dispatches)
+    for shape in shapes[:MOST_SHAPES]:
+        launches = (
+            f"grid {_format_dims(shape.grid)}  block {_format_dims(shape.block)}" if shape.same_shape else "others"
+        )
+        yield f"      {launches}  {shape.dispatches} x {format_quantity(shape.duration_ns, 'ns')}"
+    if len(shapes) > MOST_SHAPES:
+        yield f"      and {len(shapes) - MOST_SHAPES} more; --json has all"
+
+
 def _format_dims(dims: Sequence[int]) -> str:
     return "x".join(str(n) for n in dims)
 
@@ -175,6 +189,7 @@ def verdict_lines(column: Column) -> Iterator[str]:
     if kernel.meta:
         yield f"    {kernel.language}: {', '.join(f'{name}={value}' for name, value in kernel.meta.items())}"
     yield f"    {format_quantity(kernel.duration_ns, 'ns')}{each}  {error}"
+    yield from _shape_lines(column)
     if kernel.sampling is not None and kernel.sampled:
         part = _simulated_part(kernel, kernel.sampling.groups_simulated)
         yield f"    {_sampling_text(column, part) if simulated else f'from {part}, interpreted'}"

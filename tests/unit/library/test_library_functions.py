@@ -14,6 +14,7 @@ from profiling_samples import kernel, result, target
 import hipsynth
 from hipsynth.core.documents import from_json, to_json
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
+from hipsynth.library.optimize import choose_output
 from hipsynth.library.targets import complete_shape, list_targets
 from hipsynth.profiling.compare.differ import compare_profiles
 from hipsynth.profiling.reports.describe import profile_document
@@ -28,6 +29,17 @@ def test_importing_it_imports_nothing_heavy() -> None:
     code = f"import sys, hipsynth; sys.exit(' '.join({heavy} & set(sys.modules)) or None)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_output_of_a_search_is_checked_before_it(tmp_path: Path) -> None:
+    program = tmp_path / "k.hip"
+    program.write_text("__global__ void k() {}\n")
+    assert choose_output(program, tmp_path / "new" / "faster.hip").parent.is_dir()
+    with pytest.raises(UsageError, match="the program itself"):
+        choose_output(program, tmp_path / "." / "k.hip")
+    for path in ("/proc/faster.hip", tmp_path):
+        with pytest.raises(BadInput, match="cannot be written"):
+            choose_output(program, path)
 
 
 def test_every_function_is_there_under_its_name() -> None:

@@ -81,6 +81,15 @@ def shown(one: KernelRecord) -> dict[str, Any]:
     return document_json(describe.kernel_document(one, "mi250"))
 
 
+def test_launches_of_several_shapes_have_their_own_times() -> None:
+    whole = simulated({}, symbol="k", same_shape=False, dispatches=9)
+    shapes = [replace(whole, same_shape=True, dispatches=1, grid=(n, 1, 1), duration_ns=n * 1e3) for n in range(1, 9)]
+    column = terminal.Column(replace(result(target(), whole), shapes=tuple(shapes)), whole)
+    lines = [line.strip() for line in terminal.verdict_lines(column) if " x " in line or "more" in line]
+    assert lines[0].startswith("grid 8x1x1  block ") and lines[0].endswith("  1 x 8 us")
+    assert len(lines) == terminal.MOST_SHAPES + 1 and lines[-1] == "and 2 more; --json has all"
+
+
 def test_the_document_of_a_simulated_kernel() -> None:
     found = shown(simulated({"hbm": 80, "valu": 75, "launch": 2}))
     limit = found["bottleneck"]
