@@ -69,11 +69,13 @@ def find_items(path: Path) -> list[AugmentInput]:
     Raises BadInput if `path` does not exist or holds no program.
     """
     if path.is_file():
-        return [AugmentInput(path.name, files=(path,), root=path.parent)]
+        folder = path.parent.resolve()  # a sandbox shows this folder, and none that `..` goes through
+        return [AugmentInput(path.name, files=(folder / path.name,), root=folder)]
     if not path.is_dir():
         raise BadInput(
             f"{path}: no such file or folder", reason=Reason.MISSING_FILE, remedy="run `synth generate` first"
         )
+    path = path.resolve()
     items = list(_indexed_inputs(path) if (path / INDEX).exists() else _loose_inputs(path, path))
     if not items:
         raise BadInput(

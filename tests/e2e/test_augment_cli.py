@@ -40,6 +40,15 @@ def test_one_file(tmp_path: Path) -> None:
     assert len(list((tmp_path / "out").glob("*.hip"))) == 2
 
 
+def test_a_path_through_another_folder(tmp_path: Path) -> None:
+    for name in ("programs", "here"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "programs" / "k.hip").write_text(KERNEL)
+    for number, path in enumerate(("../programs/k.hip", "../programs")):
+        done = _synth(path, "--copies", 1, "--out", f"out{number}", "--workers", 1, cwd=tmp_path / "here")
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_some_failed_is_exit_code_5(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "good.hip").write_text(KERNEL)
