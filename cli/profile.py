@@ -245,7 +245,13 @@ def command(
     wanted, _ = select_targets(archs, flags, devices)
     try:
         program = locate_program(
-            paths, own_arguments, wanted[0].arch, includes=includes, project=project, limits=compile_limits(limits)
+            paths,
+            own_arguments,
+            wanted[0].arch,
+            includes=includes,
+            project=project,
+            limits=compile_limits(limits),
+            flags=wanted[0].flags,
         )
     except BadInput as error:
         if error.reason not in (Reason.NO_PROGRAMS, Reason.SEVERAL_PROGRAMS):

@@ -99,12 +99,15 @@ def locate_program(
     includes: Sequence[str] = (),
     project: Path | None = None,
     limits: CompileLimits | None = None,
+    flags: str = "",
 ) -> Project:
     """As library.programs.locate_program, with folders that are kept until the verb ends."""
     from hipsynth.library import programs
 
     keep = click.get_current_context().with_resource
-    return programs.locate_program(paths, arguments, arch, keep, includes=includes, project=project, limits=limits)
+    return programs.locate_program(
+        paths, arguments, arch, keep, includes=includes, project=project, limits=limits, flags=flags
+    )
 
 
 def missing_file_hint(diagnostics: str) -> str:

@@ -136,7 +136,7 @@ def command(
         counters=as_json,
     )
     compiling = compile_limits(limits)
-    program = locate_program(paths, args, arch, includes=includes, project=project, limits=compiling)
+    program = locate_program(paths, args, arch, includes=includes, project=project, limits=compiling, flags=flags)
     created_files: list[str] = []
     omitted: list[str] = []
     with scratch_folder() as scratch, sandbox.job_folder() as job:

@@ -108,7 +108,7 @@ def profile_side(side: str, wanted: Sequence[Target], request: ComparedRequest, 
     path = Path(side) if revision is None else checkout_file(*revision, keep(scratch_folder()))
     project = locate_program(
         [path], request.arguments, wanted[0].arch, keep, includes=request.includes,
-        limits=compile_limits(request.limits),
+        limits=compile_limits(request.limits), flags=wanted[0].flags,
     )  # fmt: skip
     completed, notes = complete_project(project, HarnessChoices(), keep)
     for note in notes:

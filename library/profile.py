@@ -86,7 +86,7 @@ def profile(
         keep = scratch.enter_context
         project = locate_program(
             list_paths(path), tuple(args), targets[0].arch, keep, includes=list_names(includes),
-            limits=compile_limits(limits),
+            limits=compile_limits(limits), flags=targets[0].flags,
         )  # fmt: skip
         request = ProfileRequest(project, targets, limits, choices, workers=workers, what_if=what_if)
         notes = list[str]()

@@ -70,9 +70,11 @@ def locate_program(
     includes: Sequence[str] = (),
     project: Path | None = None,
     limits: CompileLimits | None = None,
+    flags: str = "",
 ) -> Project:
-    """The program in these files, or as defined by the build files of a folder; it may read the files that `arguments`,
-    which the user typed, name. `keep` enters the scratch folders that it needs. Raises BadInput, CompileFailed."""
+    """The program in these files, or as defined by the build files of a folder, which must build with `flags`; it may
+    read the files that `arguments`, which the user typed, name. `keep` enters the scratch folders that it needs. Raises
+    BadInput, CompileFailed."""
     from hipsynth.core.program import Project, SourceFile
     from hipsynth.simulator.run_folder import named_files
 
@@ -86,8 +88,8 @@ def locate_program(
                 raise BadInput(f"{path}: {problem}", remedy="give a HIP source file, or the folder of a program")
         if is_script(paths[0]) and includes:
             raise UsageError("-I is for HIP programs", remedy="a script imports what lies in its own folder")
-        flags = shlex.join(f"-I{Path(folder).resolve()}" for folder in includes)
-        files = tuple(SourceFile(path, _LANGUAGES.get(path.suffix, "hip"), flags) for path in paths)
+        shows = shlex.join(f"-I{Path(folder).resolve()}" for folder in includes)
+        files = tuple(SourceFile(path, _LANGUAGES.get(path.suffix, "hip"), shows) for path in paths)
         return Project(files, paths[0].resolve().parent, arguments, readable)
     from hipsynth.core.scratch import scratch_folder
     from hipsynth.profiling.survey.project import find_project
@@ -97,5 +99,6 @@ def locate_program(
         raise BadInput(f"{folder}: no such folder", remedy="give the folder with the program's build files")
     scratch = keep(scratch_folder())  # headers that the build files generate
     include_paths = [Path(place) for place in includes]
-    program = find_project(folder, arch, scratch, paths[0] if project else None, include_paths, limits)
+    main = paths[0] if project else None
+    program = find_project(folder, arch, scratch, main, include_paths, limits, shlex.split(flags))
     return replace(program, arguments=arguments, readable=readable)

@@ -27,8 +27,10 @@ def find_project(
     main: Path | None = None,
     includes: Sequence[Path] = (),
     limits: CompileLimits | None = None,
+    options: Sequence[str] = (),
 ) -> Project:
-    """The program below `folder` whose main() is in `main` (default: the only program), by the first plan that builds.
+    """The program below `folder` whose main() is in `main` (default: the only program), by the first plan that builds
+    with further compiler `options`, which are not part of the answer.
 
     Its files may include from `folder` and from `includes`, whatever its build files name.
     Raises BadInput if there is no such program or more than one, CompileFailed if no plan builds.
@@ -40,11 +42,12 @@ def find_project(
     if len(programs) != 1:
         raise _not_one(folder, main, programs)
     roots = (folder.resolve(), *shows)
-    chosen = replace(programs[0], plans=tuple(_with_includes(plan, roots[1:]) for plan in programs[0].plans))
+    plans = (_with_includes(plan, roots[1:]) for plan in programs[0].plans)
+    chosen = replace(programs[0], plans=tuple(_with_options(plan, options) for plan in plans))
     built = try_plans(chosen, arch, scratch, roots, limits)
     if built.artefacts is None:
         raise _does_not_build(folder, programs[0].id, built, roots)
-    return project_of(built.plan, (*roots, scratch.resolve(), own_headers()))
+    return project_of(_without_options(built.plan, len(options)), (*roots, scratch.resolve(), own_headers()))
 
 
 def _does_not_build(folder: Path, program: str, built: BuildResult, roots: Sequence[Path]) -> CompileFailed:
@@ -63,6 +66,16 @@ def _does_not_build(folder: Path, program: str, built: BuildResult, roots: Seque
 
 def _with_includes(plan: BuildPlan, includes: Sequence[Path]) -> BuildPlan:
     return replace(plan, units=tuple(replace(unit, includes=(*unit.includes, *includes)) for unit in plan.units))
+
+
+def _with_options(plan: BuildPlan, options: Sequence[str]) -> BuildPlan:
+    return replace(plan, units=tuple(replace(unit, options=(*unit.options, *options)) for unit in plan.units))
+
+
+def _without_options(plan: BuildPlan, number: int) -> BuildPlan:
+    """The plan without the last options of each file."""
+    units = (replace(unit, options=unit.options[: len(unit.options) - number]) for unit in plan.units)
+    return replace(plan, units=tuple(units))
 
 
 def project_of(plan: BuildPlan, roots: tuple[Path, ...]) -> Project:

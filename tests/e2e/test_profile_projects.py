@@ -74,3 +74,14 @@ def test_a_project_that_does_not_build_is_a_failure(folder: Path, tmp_path: Path
     done = profile(str(folder), "--out", str(tmp_path / "corpus"))
     assert done.returncode == 5 and "1 x compile_failed" in done.stdout, done.stdout
     assert Corpus.open(tmp_path / "corpus").failures().num_rows == 1
+
+
+@pytest.mark.usefixtures("sandboxed", "with_make")
+def test_macros_of_the_command_line_are_there_while_a_project_is_looked_for(folder: Path) -> None:
+    project = folder / "project"
+    (project / "Makefile").write_text("app: src/main.cpp src/scale.cpp\n\thipcc -Iinclude $^ -o $@\n")
+    without = profile(str(project))
+    assert without.returncode == 3 and "FACTOR" in without.stderr
+    for given in (["-DFACTOR=2.0f"], ["-D", "FACTOR=2.0f", "-D", "OTHER"]):
+        done = profile(str(project), *given)
+        assert done.returncode == 0 and "scale" in done.stdout, done.stderr
