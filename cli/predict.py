@@ -20,6 +20,7 @@ from hipsynth.cli.options import (
     timeout_of,
 )
 from hipsynth.cli.output import StatusLine, print_json
+from hipsynth.cli.programs import define_option, include_option, with_defines
 from hipsynth.core.documents import to_json
 from hipsynth.core.errors import UsageError
 
@@ -51,6 +52,8 @@ DEFAULT_FLAGS = ("-O3",)
 @click.option(
     "--flags", multiple=True, default=DEFAULT_FLAGS, show_default="-O3", help="Compiler flags, quoted; repeatable."
 )
+@define_option
+@include_option
 @click.option("--grid", type=ShapeType(), help="Work-groups of each launch, in place of the host code's.")
 @click.option("--block", type=ShapeType(), help="Work-items of a work-group, in place of the host code's.")
 @click.option(
@@ -80,6 +83,8 @@ def command(
     archs: tuple[str, ...],
     devices: tuple[str, ...],
     flags: tuple[str, ...],
+    defines: tuple[str, ...],
+    includes: tuple[str, ...],
     grid: tuple[int, int, int] | None,
     block: tuple[int, int, int] | None,
     values: tuple[str, ...],
@@ -109,12 +114,14 @@ def command(
 
     if tools and model is not None:
         raise UsageError("--tools asks the shipped model", remedy="drop --tools, or --model")
-    hip_only = {"--grid": grid, "--block": block, "--value": values, "--sweep": sweeps, "--variants": listed}
+    hip_only = {"--grid": grid, "--block": block, "--value": values, "--sweep": sweeps, "--variants": listed,
+                "-D": defines, "-I": includes}  # fmt: skip
     is_text_model = tools or (model is not None and not is_analytic(model))
     check_hip_options(file, flags, hip_only, is_text_model)
     model = _shipped_agent() if tools else model
-    program, question = read_question(file, arguments, grid, block, parse_values(values))
+    program, question = read_question(file, arguments, grid, block, parse_values(values), includes)
     targets = resolve_devices(archs, devices)
+    flags = tuple(with_defines(flag_text, defines) for flag_text in flags)
     for flag_text in flags:
         check_flags(flag_text)
     questions = [(arch, flag_text, device) for arch, device in targets for flag_text in flags]

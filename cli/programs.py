@@ -46,10 +46,15 @@ def _options_of(command: click.Command, ctx: click.Context) -> set[str]:
 include_option = click.option("-I", "includes", multiple=True, metavar="FOLDER", help="Look for headers there too.")
 
 
+define_option = click.option(
+    "-D", "defines", multiple=True, metavar="NAME[=VALUE]", help="Define a macro, like a compiler."
+)
+
+
 def source_options(function: F) -> F:
     """The options -I and -D, as of a compiler, and --project."""
     for option in (
-        click.option("-D", "defines", multiple=True, metavar="NAME[=VALUE]", help="Define a macro, like a compiler."),
+        define_option,
         include_option,
         click.option(
             "--project", type=NamedPath(path_type=Path), help="Folder whose build files define how PATH is built."

@@ -27,6 +27,7 @@ def predict(
     block: Shape | None = None,
     values: Mapping[str, float] | None = None,
     model: str | Path | None = None,
+    includes: Names = (),
     check: bool = False,
     timeout_s: float = 60.0,
 ) -> PredictDocument:
@@ -34,9 +35,9 @@ def predict(
     without executing them as a whole.
 
     Several names of `arch`, `device` and `flags` give a result for each combination. `grid` and `block` replace those
-    of the host code, `values` are arguments of the kernels by name; these three and `flags` are for HIP. `check` also
-    executes the program, and adds what that gives. `model`: the folder of an analytic predictor, by default the shipped
-    one.
+    of the host code, `values` are arguments of the kernels by name; these three and `flags` are for HIP, as `includes`
+    is: folders with headers of the program, beside its own. `check` also executes the program, and adds what that
+    gives. `model`: the folder of an analytic predictor, by default the shipped one.
 
     Raises BadInput for a source without a kernel, UsageError for names that do not exist.
     """
@@ -46,9 +47,11 @@ def predict(
 
     file, words = Path(path), tuple(args)
     assumed = dict(values or {})
-    hip_only = {"grid": grid is not None, "block": block is not None, "values": bool(assumed), "flags": flags != "-O3"}
+    hip_only = {"grid": grid is not None, "block": block is not None, "values": bool(assumed), "flags": flags != "-O3",
+                "includes": bool(includes)}  # fmt: skip
     check_hip_only(file, hip_only)
-    program, question = read_question(file, words, complete_shape(grid), complete_shape(block), assumed)
+    shapes = complete_shape(grid), complete_shape(block)
+    program, question = read_question(file, words, *shapes, assumed, list_names(includes))
     targets = resolve_devices(list_names(arch), list_names(device))
     for flag_text in list_names(flags):
         check_flags(flag_text)
@@ -66,8 +69,10 @@ def read_question(
     grid: tuple[int, int, int] | None,
     block: tuple[int, int, int] | None,
     values: Mapping[str, float],
+    includes: Sequence[str] = (),
 ) -> tuple[Program, LaunchAssumptions]:
-    """(the program in a file, what is assumed of its launches). Raises BadInput for a file that cannot be read."""
+    """(the program in a file, what is assumed of its launches). With `includes`, headers of the file's folder and of
+    these folders are written into its text. Raises BadInput for a file that cannot be read."""
     from hipsynth.core.files import resolve_path
     from hipsynth.core.program import Project, SourceFile, load_program, project_program
     from hipsynth.simulator.run_folder import named_files
@@ -77,6 +82,11 @@ def read_question(
     source = SourceFile(file, language)
     project = Project((source,), resolve_path(file).parent, arguments, named_files(arguments, Path.cwd()))
     program = project_program(project) if is_script(file) else load_program(file)
+    if includes:
+        from hipsynth.source.own_headers import write_in_headers
+
+        text = write_in_headers(program.text, file.parent, [Path(folder) for folder in includes])
+        program = replace(program, text=text)
     if not is_script(file):
         check_has_kernel(file, program.text)
     return program, LaunchAssumptions(grid, block, values, arguments, project=project)

@@ -38,7 +38,7 @@ def prediction_lines(result: PredictionResult, why: bool = False) -> list[str]:
             f"  executed in {_format_number(row.duration_ns / 1000)} us, not predicted",
         ]
     lines += [f"  note: {note}" for note in result.notes]
-    lines.append(f"  answered in {result.seconds:.2f} s")
+    lines.append(f"  answered in {result.seconds:.2f} s; intervals are of what an execution on the simulator gives")
     return lines
 
 

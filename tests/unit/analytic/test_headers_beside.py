@@ -6,8 +6,10 @@ from pathlib import Path
 
 import needs
 import pytest
+from click.testing import CliRunner
 
 import hipsynth
+from hipsynth.cli.predict import command
 from hipsynth.core.program import Project, SourceFile
 from hipsynth.profiling.preview.programs import add_include_folder
 
@@ -40,6 +42,18 @@ def test_headers_of_the_folder_are_found_and_their_changes_seen(tmp_path: Path) 
         (result,) = hipsynth.predict(write_program(tmp_path, groups), arch="gfx942").results
         assert result.source == "program" and not result.notes
         assert [kernel.grid for kernel in result.kernels] == [(groups, 1, 1)]
+
+
+def test_headers_of_other_folders_and_macros_are_given_as_to_a_compiler(tmp_path: Path) -> None:
+    needs.simulator()
+    (tmp_path / "include").mkdir()
+    write_program(tmp_path / "include", 512)
+    program = tmp_path / "scale.hip"
+    program.write_text(SOURCE.replace("FACTOR", "SCALE"))
+    (result,) = hipsynth.predict(program, arch="gfx942", includes=[str(tmp_path / "include")]).results
+    assert result.source != "program", "SCALE has no value"
+    run = CliRunner().invoke(command, [str(program), "--arch", "gfx942", f"-I{tmp_path / 'include'}", "-DSCALE=3.0f"])
+    assert run.exit_code == 0 and "scale  grid 512x1x1" in run.output and "note:" not in run.output, run.output
 
 
 @pytest.mark.parametrize(
