@@ -242,8 +242,12 @@ def native() -> str:
         remedy,
         log=log,
     )
-    install = [str(binaries / "cmake"), "--install", str(NATIVE_BUILD), "--prefix", str(ROOT)]
+    staged = NATIVE_BUILD / "installed"
+    install = [str(binaries / "cmake"), "--install", str(NATIVE_BUILD), "--prefix", str(staged)]
     quiet_or_fail(install, "the simulator cannot be installed", remedy, log=log)
+    for path in staged.rglob("*"):
+        if path.is_file():
+            replace_file(path, ROOT / path.relative_to(staged))
     stamp("native", identity)
     return "built"
 
@@ -263,6 +267,14 @@ def header_tree() -> str:
 
 
 # --- helpers -------------------------------------------------------------------------------------------------------
+
+
+def replace_file(source: Path, target: Path) -> None:
+    """Puts a copy in a file's place; programs that have mapped the old one keep it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh = target.with_name(target.name + ".new")
+    shutil.copy2(source, fresh)
+    fresh.replace(target)
 
 
 def is_native(path: Path) -> bool:
