@@ -123,7 +123,7 @@ def profile_project(request: ProfileRequest, keep: KeepFolder, say: Callable[[st
         completed, assumed = complete_project(project, request.choices, keep)
     results = profile_completed()
     if needs_smaller_sizes(assumed, request.choices, results):
-        say(f"{results[0].reason.meaning}; with smaller sizes:")
+        say(f"{results[0].reason.meaning}; with small sizes and large buffers:")
         completed, assumed = complete_project(project, request.choices, keep, careful=True)
         results = profile_completed()
     program = project_program(completed)

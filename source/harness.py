@@ -204,7 +204,7 @@ def _choose_launch(host: _HostLaunch, choices: HarnessChoices, careful: bool) ->
     block = choices.block or host.block
     side = ITEMS if is_flat and len(integers) < 2 else SIDE
     if careful and integers:
-        side = 1 << ITEMS.bit_length() // len(integers)
+        side = min(side, 1 << ITEMS.bit_length() // len(integers))
     fixed_numbers = {**host.numbers, **(choices.values or {})}
     numbers = {p.name: float(fixed_numbers.get(p.name, side)) for p in integers}
     sized = () if choices.grid else _name_extents(is_flat, numbers)
