@@ -13,11 +13,12 @@ import click
 from click.core import ParameterSource
 
 from hipsynth.core.errors import UsageError
-from hipsynth.simulator.devices import DEFAULT_ARCH, choose_arch
+from hipsynth.simulator.devices import DEFAULT_ARCH, choose_arch, list_architectures
+from hipsynth.simulator.limits import least_time
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-ARCHS = "gfx90a, gfx942 or gfx950"
+ARCHS = " or ".join([", ".join(list_architectures()[:-1]), list_architectures()[-1]])
 
 
 class FiniteRange(click.FloatRange):
@@ -103,7 +104,7 @@ def time_within(budget: float, timeout: float) -> float:
     """The limit on processor time: --timeout if it was given, else enough for the budget, compared with which the
     program's own code and the prices of work are uncertain."""
     is_given = click.get_current_context().get_parameter_source("timeout") == ParameterSource.COMMANDLINE
-    return timeout if is_given or not budget else max(timeout, 2 * budget + 30)
+    return timeout if is_given or not budget else max(timeout, least_time(budget))
 
 
 def timeout_of(meaning: str) -> Callable[[F], F]:

@@ -69,13 +69,13 @@ def profile(
     """
     from hipsynth.library.programs import locate_program
     from hipsynth.simulator.build import compile_limits
-    from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
+    from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits, least_time
     from hipsynth.source.harness import HarnessChoices
     from hipsynth.toolchain import sandbox
 
     sandbox.require_sandbox()
     limits = RunLimits(
-        time_s=timeout_s if not budget_s else max(timeout_s, 2 * budget_s + 30),
+        time_s=timeout_s if not budget_s else max(timeout_s, least_time(budget_s)),
         sampling_units=0 if exact else SAMPLING_UNITS,
         budget_s=budget_s,
         lines=lines,

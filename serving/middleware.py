@@ -9,18 +9,12 @@ import http.cookies
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import parse_qs
 
+from hipsynth.serving.asgi import App, Message, Receive, Send
 from hipsynth.serving.limits import BODY_BYTES
 from hipsynth.serving.prometheus import RequestMeter
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 OPEN = frozenset({"/healthz"})  # needs no token
 HEADERS = (

@@ -11,6 +11,11 @@ SAMPLING_UNITS = 12
 CORPUS_UNITS, CORPUS_EFFORT, CORPUS_ERROR = 2, 0.03, 0.02
 
 
+def least_time(budget_s: float) -> float:
+    """Seconds of processor time that a program with a budget for its launches is given at least."""
+    return 2 * budget_s + 30
+
+
 @dataclass(frozen=True)
 class RunLimits:
     """Limits of one run. Exceeding one ends the run with a failed result and a reason.

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hipsynth.profiling.reports.numbers import format_number, format_quantity
+from hipsynth.profiling.reports.what_if import SEGMENT_BYTES
 from hipsynth.serving.lsp.kernel_results import KernelFacts
 
 if TYPE_CHECKING:
     from hipsynth.profiling.reports.documents import LineCost
     from hipsynth.serving.lsp.documents import ComparedKernel
 
-SEGMENT_BYTES = 64  # of a vL1D look-up
 WORTH_HINT = 0.01  # smallest share of the time that an inlay hint shows
 # Diagnostics: smallest share of the kernel's time, and how much worse than necessary.
 NOTABLE_SHARE, SCATTERED, CONFLICTING, LOW_OCCUPANCY = 0.05, 4.0, 4.0, 0.25

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
 from importlib.metadata import version
 from typing import Any
 
@@ -14,12 +13,8 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 
 from hipsynth.core.document_schema import make_schema
+from hipsynth.serving.asgi import App, Message, Receive, Send
 from hipsynth.tuning.tools import TOOLS, Tool, ToolSession, run_tool
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 MOST_REQUEST = 1 << 20  # bytes
 INSTRUCTIONS = (

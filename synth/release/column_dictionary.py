@@ -24,7 +24,7 @@ LABEL_COLUMNS = {
     "family": "as in `programs`",
     "lineage": "as in `programs`",
     "arguments": "command line of the run, quoted as for a shell; empty: the defaults",
-    "arch": "gfx90a or gfx942",
+    "arch": "architecture by LLVM's name, e.g. gfx942",
     "device": "device table that was simulated, e.g. mi300x",
     "flags": "compiler flags",
     "kernel_index": "number of the kernel within its run, in the order of first launches",

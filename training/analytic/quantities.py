@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hipsynth.simulator.devices import device_of
+
 Metrics = Mapping[str, float | None]
 Quantities = dict[str, float]
 
 # Per launch: nanoseconds, floating-point operations, vL1D look-ups, requests from vL1D to L2, requests at the L2, its
 # misses, and bytes read and written over the fabric.
 NAMES = ("duration", "flops", "lookups", "l1_requests", "l2_requests", "l2_misses", "fabric_read", "fabric_write")
-# Bytes of a look-up in the vL1D bandwidth (profiling/metrics/metrics.toml).
-LINE = {"gfx90a": 64, "gfx942": 128, "gfx950": 128}
 L1_BYTES, L2_BYTES = 64, 128  # of a look-up or request in intensities, and of a request in the L2 bandwidth
+
+
+def look_up_bytes(arch: str) -> float:
+    """Bytes of a look-up in the vL1D bandwidth (profiling/metrics/metrics.toml)."""
+    return device_of(arch)["vl1d.line_bytes"]
 
 
 def metric_quantities(metrics: Metrics, duration_ns: float, arch: str) -> Quantities:
@@ -21,7 +26,7 @@ def metric_quantities(metrics: Metrics, duration_ns: float, arch: str) -> Quanti
     def value(name: str) -> float:
         return metrics.get(name) or 0.0
 
-    lookups = value("L1_Cache_Bandwidth") * duration_ns / LINE[arch]
+    lookups = value("L1_Cache_Bandwidth") * duration_ns / look_up_bytes(arch)
     requests = value("L2_Cache_Bandwidth") * duration_ns / L2_BYTES
     hit, l2_hit = metrics.get("L1_Cache_Hit_Rate"), metrics.get("L2_Cache_Hit_Rate")
     return {
@@ -44,7 +49,7 @@ def metrics_of(q: Mapping[str, float], arch: str) -> dict[str, float | None]:
     return {
         "L1_Cache_Hit_Rate": _hit_percent(requests, lookups),
         "L2_Cache_Hit_Rate": _hit_percent(q["l2_misses"], q["l2_requests"]),
-        "L1_Cache_Bandwidth": _ratio_or_none(lookups * LINE[arch], time),
+        "L1_Cache_Bandwidth": _ratio_or_none(lookups * look_up_bytes(arch), time),
         "L2_Cache_Bandwidth": _ratio_or_none(q["l2_requests"] * L2_BYTES, time),
         "L2_Fabric_Read_BW": _ratio_or_none(q["fabric_read"], time),
         "L2_Fabric_Write_BW": _ratio_or_none(q["fabric_write"], time),
