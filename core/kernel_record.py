@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Literal
 
 Dim = tuple[int, int, int]
@@ -38,6 +39,18 @@ class Registers:
     scratch_bytes: float
 
 
+class Limiter(StrEnum):
+    """What limits how many waves fit on a CU, as documents spell it (kLimiterNames of the core's dispatch.h).
+    GROUP_SIZE: whole work-groups leave wave slots free."""
+
+    LDS = "LDS"
+    SGPRS = "SGPRs"
+    VGPRS = "VGPRs"
+    WAVE_SLOTS = "wave slots"
+    WORK_GROUPS = "work-groups"
+    GROUP_SIZE = "the work-group's size"
+
+
 @dataclass(frozen=True)
 class Occupancy:
     """Work-groups and waves that fit on one CU at once, and the resource that limits them."""
@@ -46,7 +59,7 @@ class Occupancy:
     waves_per_cu: float
     fraction: float  # of the device's wave slots
     peak_waves: float  # most waves resident at once in the simulation, on the whole device
-    limited_by: str  # "LDS", "SGPRs", "VGPRs", "wave slots", "work-groups"
+    limited_by: str  # a Limiter
 
 
 @dataclass(frozen=True)

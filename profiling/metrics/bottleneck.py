@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.core.kernel_record import KernelRecord, Limiter
 from hipsynth.simulator import devices
 
 # Display names of the timing model's units; others are shown by their identifier.
@@ -187,8 +187,8 @@ def simd_occupancy(kernel: KernelRecord, device: str) -> SimdOccupancy | None:
     groups = math.prod(kernel.grid)
     waves = kernel.occupancy.waves_per_cu / simds
     limited_by = kernel.occupancy.limited_by if waves < most else ""
-    if limited_by == "wave slots":
-        limited_by = "the work-group's size"
+    if limited_by == Limiter.WAVE_SLOTS:
+        limited_by = Limiter.GROUP_SIZE
     offered = groups * math.ceil(math.prod(kernel.block) / 64) / (cus * simds)
     return SimdOccupancy(waves, most, limited_by, min(waves, offered), groups, cus)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from hipsynth.core.kernel_record import Limiter
 from hipsynth.core.oracle_check import describe_mismatch
 from hipsynth.core.program import Expected
 from hipsynth.simulator import api, channel, devices, program_results
@@ -109,6 +110,12 @@ def test_a_program_without_hip_calls_is_an_empty_result() -> None:
 
 def test_a_broken_document_is_a_bad_result() -> None:
     assert left_behind('{"status": "ok", ').reason == "bad_result"
+
+
+def test_the_core_names_what_limits_occupancy_as_documents_do() -> None:
+    header = (Path(api.__file__).parent / "native" / "core" / "dispatch.h").read_text()
+    names = re.findall(r'"([^"]+)"', re.search(r"kLimiterNames = \{([^}]*)\}", header)[1])  # type: ignore[index]
+    assert set(names) == set(Limiter) - {Limiter.GROUP_SIZE}
 
 
 def test_the_library_has_the_channels_layout_and_no_other_reasons() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from hipsynth.core.kernel_record import Limiter
 from hipsynth.tuning.optimize.transformation_plan import Shape, TransformationPlan
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.transformation import Transformation
 
 
 def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
-    if view.limited_by == "VGPRs" and not view.kernel.fixed:
+    if view.limited_by == Limiter.VGPRS and not view.kernel.fixed:
         for waves in (4, 8):
             yield replace(view.plan, waves=waves)
 
