@@ -424,9 +424,8 @@ def _suggest_remedy(failed: TargetResult, options: MeasurementOptions) -> str:
         sampling = ", or no --exact" if options["exact"] else ""
         return f"more than --timeout {options['timeout']:g}, or less to do by its arguments{sampling}"
     if failed.reason == Reason.BUDGET:
-        return (
-            f"more than --timeout {options['timeout']:g}, or smaller arguments (synth survey --shrink looks for them)"
-        )
+        more = f"--timeout {options['timeout']:g}" if failed.kernels else "--budget"
+        return f"more than {more}, or smaller arguments (synth survey --shrink looks for them)"
     return missing_file_hint(failed.message) or failed.reason.remedy
 
 

@@ -157,11 +157,14 @@ class SimBackend:
         elif result.exit_code and program.is_script:
             message = next(reversed(_own_words(result.stderr, "")), "").strip()
         kernels = measured_kernels(result.kernels, target.arch)
+        nothing_fits = bool(result.spending) and not kernels and not reason
+        if nothing_fits:
+            reason, message = Reason.BUDGET, "no launch fits the budget"
         return TargetResult(
             target.arch,
             target.flags,
             target.device,
-            status="partial" if result.status == "partial" else "failed" if reason else "ok",
+            status="partial" if result.status == "partial" or nothing_fits else "failed" if reason else "ok",
             reason=reason,
             message=message,
             exit_code=result.exit_code,

@@ -214,6 +214,18 @@ def test_profile_says_what_was_left_out() -> None:
     assert "not executed" in said and "mean nothing" in said
 
 
+def test_a_budget_that_fits_no_launch_is_no_success(tmp_path: Path) -> None:
+    needs.compiler()
+    program = tmp_path / "endless.hip"
+    program.write_text(
+        "#include <hip/hip_runtime.h>\n__global__ void spin(volatile int* p) { while (*p == 0) {} }\n"
+        "int main() { int* p; (void)hipMalloc(&p, 64); (void)hipMemset(p, 0, 64); spin<<<1, 64>>>(p); }\n"
+    )
+    command = [sys.executable, "-m", "hipsynth.cli.main", "profile", str(program), "--arch", "gfx90a", "--budget", "1s"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 5 and "no launch fits the budget" in done.stderr and "more than --budget" in done.stderr
+
+
 def test_profile_reports_a_partial_result() -> None:
     needs.compiler()
     done = synth("--budget", "5", "--timeout", "2", "--json", "--", "1024", "20", "64", "spin")
