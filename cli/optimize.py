@@ -113,7 +113,7 @@ def command(
     """
     from hipsynth.library.harness import read_runnable
     from hipsynth.library.optimize import choose_output, search_script
-    from hipsynth.library.programs import check_hip_only, is_script
+    from hipsynth.library.programs import check_hip_only, has_script_suffix
     from hipsynth.toolchain import sandbox
     from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
     from hipsynth.tuning.optimize.scripts.optimize_script import ScriptRequest
@@ -123,7 +123,7 @@ def command(
     choose_output(file, out)
     target, sizes = target_of(arch, flags, device), [split_run_arguments("--check-args", check) for check in check_args]
     say: Callable[[str], None] = (lambda line: None) if as_json else click.echo
-    if is_script(file):
+    if has_script_suffix(file):
         options = {"--flags": flags != DEFAULT_FLAGS, "--allow": bool(allowed), "--llm": url is not None,
                    "--journal": journal is not None, "--trace": trace is not None, "--model": bool(model),
                    "-I": bool(includes)}  # fmt: skip

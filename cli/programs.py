@@ -13,7 +13,7 @@ import click
 from hipsynth.cli.options import NamedPath
 from hipsynth.core.errors import UsageError
 from hipsynth.core.languages import SOURCE_SUFFIXES
-from hipsynth.library.programs import check_hip_only, is_script
+from hipsynth.library.programs import check_hip_only, has_script_suffix
 
 if TYPE_CHECKING:
     from hipsynth.core.program import Project
@@ -83,7 +83,7 @@ def split_argv(argv: Sequence[str]) -> tuple[list[Path], tuple[str, ...]]:
         raise UsageError("the first argument is empty", remedy="give a HIP source file, or the folder of a program")
     paths = [Path(argv[0])]
     for word in argv[1:]:
-        if is_script(paths[0]) or Path(word).suffix not in SOURCE_SUFFIXES or not os.path.isfile(word):  # noqa: PTH113 - false for long texts
+        if has_script_suffix(paths[0]) or Path(word).suffix not in SOURCE_SUFFIXES or not os.path.isfile(word):  # noqa: PTH113 - false for long texts
             break
         paths.append(Path(word))
     options: tuple[str, ...] = click.get_current_context().meta.get(_OWN, ())

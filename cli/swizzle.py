@@ -70,7 +70,7 @@ def command(
     as_json: bool,
 ) -> int:
     """Remap a kernel's work-groups to a GPU's chiplets, with a proof."""
-    from hipsynth.library.programs import check_hip_only, is_script
+    from hipsynth.library.programs import check_hip_only, has_script_suffix
     from hipsynth.library.swizzle import swizzle_program
     from hipsynth.simulator import devices
     from hipsynth.tuning.swizzle import report
@@ -79,7 +79,7 @@ def command(
 
     check_hip_only(file, {"--flags": flags != DEFAULT_FLAGS})
     devices.device_of(arch, device)
-    chosen = out or file.with_name(f"{file.stem}.swizzled{'.py' if is_script(file) else '.hip'}")
+    chosen = out or file.with_name(f"{file.stem}.swizzled{'.py' if has_script_suffix(file) else '.hip'}")
     if chosen.exists() and chosen.samefile(file):
         raise UsageError(f"--out {chosen} is the program itself", remedy="name another file")
     checked = None if check_args is None else split_run_arguments("--check-args", check_args)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hipsynth.core.errors import UsageError
 from hipsynth.library.harness import read_runnable
-from hipsynth.library.programs import check_hip_only, is_script
+from hipsynth.library.programs import check_hip_only, has_script_suffix
 from hipsynth.library.scripts import open_script_trials
 from hipsynth.simulator.devices import choose_arch
 from hipsynth.tuning.optimize.documents import OptimizeDocument
@@ -51,7 +51,7 @@ def optimize(
     file, target_arch = Path(path), choose_arch(arch, device)
     choose_output(file, out)
     sizes = [tuple(words) for words in check_args]
-    if is_script(file):
+    if has_script_suffix(file):
         check_hip_only(file, {"flags": flags != "-O3", "allow_fast_math": allow_fast_math, "includes": bool(includes)})
         target = target_of(target_arch, flags, device)
         result = search_script(file, ScriptRequest(target, tuple(args), tuple(sizes), budget_s, clock_s), say)
@@ -86,7 +86,7 @@ def choose_output(file: Path, out: str | Path | None) -> Path:
     that is the program itself, BadInput if it cannot be written."""
     from hipsynth.core.files import require_writable
 
-    patched = Path(out or f"{file.stem}.optimized{'.py' if is_script(file) else '.hip'}")
+    patched = Path(out or f"{file.stem}.optimized{'.py' if has_script_suffix(file) else '.hip'}")
     if patched.exists() and file.exists() and patched.samefile(file):
         raise UsageError(
             f"{patched}: the program itself", cause="it would be overwritten", remedy="choose another --out"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hipsynth.library.programs import check_has_kernel, check_hip_only, is_script
+from hipsynth.library.programs import check_has_kernel, check_hip_only, has_script_suffix
 from hipsynth.library.targets import Names, Shape, complete_shape, list_names
 from hipsynth.training.models.documents import PredictDocument
 
@@ -78,16 +78,16 @@ def read_question(
     from hipsynth.simulator.run_folder import named_files
     from hipsynth.training.analytic.predict import LaunchAssumptions
 
-    language = "python" if is_script(file) else "hip"
+    language = "python" if has_script_suffix(file) else "hip"
     source = SourceFile(file, language)
     project = Project((source,), resolve_path(file).parent, arguments, named_files(arguments, Path.cwd()))
-    program = project_program(project) if is_script(file) else load_program(file)
+    program = project_program(project) if has_script_suffix(file) else load_program(file)
     if includes:
         from hipsynth.source.own_headers import write_in_headers
 
         text = write_in_headers(program.text, file.parent, [Path(folder) for folder in includes])
         program = replace(program, text=text)
-    if not is_script(file):
+    if not has_script_suffix(file):
         check_has_kernel(file, program.text)
     return program, LaunchAssumptions(grid, block, values, arguments, project=project)
 

@@ -47,7 +47,7 @@ def check_has_kernel(path: Path, text: str) -> None:
         raise BadInput(f"{path}: no kernel in the file", cause=cause, remedy="give a HIP source file")
 
 
-def is_script(path: Path) -> bool:
+def has_script_suffix(path: Path) -> bool:
     """Whether a path is that of a Python script."""
     return path.suffix == ".py"
 
@@ -57,7 +57,7 @@ def check_hip_only(path: Path, options: Mapping[str, bool]) -> None:
     name -> whether it was given."""
     from hipsynth.core.languages import refuse_hip_options
 
-    if is_script(path):
+    if has_script_suffix(path):
         refuse_hip_options(options)
 
 
@@ -86,7 +86,7 @@ def locate_program(
             if not path.is_file():
                 problem = "is no file" if path.exists() else "no such file"
                 raise BadInput(f"{path}: {problem}", remedy="give a HIP source file, or the folder of a program")
-        if is_script(paths[0]) and includes:
+        if has_script_suffix(paths[0]) and includes:
             raise UsageError("-I is for HIP programs", remedy="a script imports what lies in its own folder")
         shows = shlex.join(f"-I{Path(folder).resolve()}" for folder in includes)
         files = tuple(SourceFile(path, _LANGUAGES.get(path.suffix, "hip"), shows) for path in paths)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hipsynth.library.programs import is_script, read_nonempty
+from hipsynth.library.programs import has_script_suffix, read_nonempty
 from hipsynth.library.scripts import open_script_trials
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def swizzle_program(file: Path, question: SwizzleSettings, say: Callable[[str], 
     from hipsynth.tuning.optimize.scripts.map_script import map_script
     from hipsynth.tuning.swizzle.search import search_mappings
 
-    if not is_script(file):
+    if not has_script_suffix(file):
         text = read_nonempty(file)
         return text, search_mappings(text, question, say)
     with open_script_trials(file, question.arguments, question.target.arch) as trials:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hipsynth.core.errors import BadInput
-from hipsynth.library.programs import check_hip_only, is_script, read_source
+from hipsynth.library.programs import check_hip_only, has_script_suffix, read_source
 from hipsynth.library.scripts import open_script_trials
 from hipsynth.simulator.devices import choose_arch
 from hipsynth.tuning.optimize.documents import VerifyDocument
@@ -61,7 +61,7 @@ def verify(
 
 def _are_scripts(files: tuple[Path, Path]) -> bool:
     """Whether both are Python scripts. Raises BadInput if only one is."""
-    kinds = set(map(is_script, files))
+    kinds = set(map(has_script_suffix, files))
     if len(kinds) > 1:
         problem = f"{files[1]}: not in the language of {files[0]}"
         raise BadInput(problem, remedy="give two HIP sources or two Python scripts")

@@ -39,7 +39,7 @@ def predict_document(
 ) -> PredictDocument:
     """Predictions of a program, one per (arch, flags, device). `execute`: "never", "unsure" (where the predictor
     abstains) or "always" adds what the simulator executes. Errors: predict_each."""
-    if is_script(program):
+    if is_script_project(program):
         results = predict_script(program, path, targets, predictor, seconds)
     else:
         results = predict_each(program.text, targets, question, predictor, seconds, compiled_text_of(Path(path)))
@@ -53,7 +53,7 @@ def predict_document(
     return document_of(program, path, predictor.path, results)
 
 
-def is_script(program: Program) -> bool:
+def is_script_project(program: Program) -> bool:
     """Whether the program is a Python script."""
     return program.project is not None and program.project.is_script
 
