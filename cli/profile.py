@@ -496,10 +496,10 @@ def _print_summary(out: Path, summary: MatrixSummary) -> None:
     for reason, count in summary.failed.items():
         example = next(item for item in summary.failures if item.reason == reason)
         click.echo(f"  {count} x {reason}, e.g. {_name_failed_item(example)}")
-        if not example.program:
-            click.echo(f"    {example.message}", err=True)
+        if example.message:
+            click.echo(f"    {example.message if not example.program else example.message.splitlines()[0]}", err=True)
 
 
 def _name_failed_item(item: FailedItem) -> str:
-    """Names the failed item; a program that could not be read has neither id nor target."""
-    return f"{item.program} on {item.arch} {item.flags}" if item.program else item.name
+    """Names the failed item; a program that could not be read has no target."""
+    return f"{item.name or item.program} on {item.arch} {item.flags}" if item.program else item.name
