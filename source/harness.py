@@ -249,7 +249,7 @@ def add_harness(text: str, choices: HarnessChoices, careful: bool = False) -> Ha
     head = "int main(int argc, char** argv) {\n  (void)argc, (void)argv;"
     body = "\n".join(lines)
     main = f"{head}\n{body}\n  return hipDeviceSynchronize() == hipSuccess ? 0 : 1;\n}}\n"
-    assumed = {launch.kernel.name: _harness_note(launch) for launch in launches}
+    assumed = {launch.kernel.name: _harness_note(launch, _find_structures(text, launch)) for launch in launches}
     if is_extension:
         text = keep_device_code(text)
         assumed |= {HOST_CODE: "host code that uses PyTorch is left out"}
@@ -305,9 +305,17 @@ def needs_care(reason: Reason) -> bool:
     return reason in (Reason.ILLEGAL_ACCESS, Reason.TIMEOUT, Reason.INSTRUCTION_LIMIT)
 
 
-def _harness_note(launch: KernelLaunchPlan) -> str:
+def _find_structures(text: str, launch: KernelLaunchPlan) -> list[str]:
+    """The parameters whose types are structures of the text, of which nobody knows what to put in."""
+    names = set(re.findall(r"\b(?:struct|class|union)\s+([A-Za-z_]\w*)", blank_opaque(text)))
+    return [p.name for p in launch.kernel.parameters if not p.base and names & set(re.findall(r"\w+", p.type))]
+
+
+def _harness_note(launch: KernelLaunchPlan, structures: Sequence[str]) -> str:
     buffers = ", ".join(p.name for p in launch.kernel.parameters if p.base)
-    return f"no main(): {launch.describe()}" + (f"; {buffers} of {launch.elements:,} elements" if buffers else "")
+    sized = f"; {buffers} of {launch.elements:,} elements" if buffers else ""
+    zeros = f"; {', '.join(structures)}: all zeros, pointers among them" if structures else ""
+    return f"no main(): {launch.describe()}{sized}{zeros}"
 
 
 def _name_sizes(launches: Iterable[KernelLaunchPlan]) -> dict[tuple[str, float], str]:

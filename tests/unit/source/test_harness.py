@@ -109,6 +109,12 @@ def test_values_are_finite(value: float) -> None:
         add_harness(SAXPY, HarnessChoices(values={"n": value}))
 
 
+def test_structures_are_said_to_be_zeros() -> None:
+    text = "struct P { float* x; int n; };\n__global__ void k(P p, const P* all, int n) {}\n"
+    assert "; p: all zeros" in add_harness(text, HarnessChoices()).assumed["k"]
+    assert "zeros" not in add_harness(SAXPY, HarnessChoices()).assumed["saxpy"]
+
+
 def test_work_groups_that_no_device_starts_are_refused() -> None:
     assert HarnessChoices(block=(32, 32, 1)).block
     with pytest.raises(UsageError, match="64 x 32 x 1"):
