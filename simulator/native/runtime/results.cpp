@@ -370,8 +370,7 @@ void Results::write(bool finished, int signal) const {
                 "\"refused_launches\": %llu, \"module_kernels\": %llu, \"device_ms\": %llu,\n\"kernels\": [",
                 finished ? "true" : "false", signal, static_cast<unsigned long long>(clock_ns_),
                 static_cast<unsigned long long>(dispatches_), static_cast<unsigned long long>(refused_),
-                static_cast<unsigned long long>(module_kernels_),
-                static_cast<unsigned long long>(device_s_ * 1e3));
+                static_cast<unsigned long long>(module_kernels_), static_cast<unsigned long long>(device_s_ * 1e3));
   for (std::string_view text : {std::string_view("{"), std::string_view(status_), std::string_view(", \"warnings\": ["),
                                 std::string_view(warnings_), std::string_view("]"), std::string_view(head)}) {
     out.put(text);
