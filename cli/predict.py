@@ -109,7 +109,6 @@ def command(
     from hipsynth.library.predict import open_analytic, predict_completed, read_question
     from hipsynth.profiling.matrix.targets import resolve_devices
     from hipsynth.source.harness import HOW_TO_CHOOSE, check_argument_names, lacks_main
-    from hipsynth.toolchain import check_flags
     from hipsynth.training.analytic.predict import LaunchAssumptions, is_analytic
 
     if tools and model is not None:
@@ -121,9 +120,7 @@ def command(
     model = _shipped_agent() if tools else model
     program, question = read_question(file, arguments, grid, block, parse_values(values), includes)
     targets = resolve_devices(archs, devices)
-    flags = tuple(with_defines(flag_text, defines) for flag_text in flags)
-    for flag_text in flags:
-        check_flags(flag_text)
+    flags = _check_builds(flags, defines)
     questions = [(arch, flag_text, device) for arch, device in targets for flag_text in flags]
     swept = {text.partition("=")[0].strip() for text in sweeps} - {"grid", "block"}
     check_argument_names(
@@ -147,10 +144,18 @@ def command(
     execute = "always" if check else "unsure" if defer else "never"
     with StatusLine(f"predicting {file.name}"):
         document = predict_completed(program, str(file), questions, question, predictor, execute, timeout)
-    if as_json:
-        print_json(document)
-        return
-    click.echo("\n\n".join(prediction_text(result, why) for result in document.results))
+    texts = "" if as_json else "\n\n".join(prediction_text(result, why) for result in document.results)
+    print_json(document) if as_json else click.echo(texts)
+
+
+def _check_builds(flags: tuple[str, ...], defines: tuple[str, ...]) -> tuple[str, ...]:
+    """The flag sets with the macros. Raises UsageError for a flag that is not allowed."""
+    from hipsynth.toolchain import check_flags
+
+    with_macros = tuple(with_defines(flag_text, defines) for flag_text in flags)
+    for flag_text in with_macros:
+        check_flags(flag_text)
+    return with_macros
 
 
 def check_hip_options(file: Path, flags: tuple[str, ...], options: Mapping[str, object], is_text_model: bool) -> None:

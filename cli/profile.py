@@ -30,7 +30,6 @@ from hipsynth.cli.output import Progress, StatusLine, print_json, terminal_width
 from hipsynth.cli.programs import (
     ProgramCommand,
     check_script_options,
-    locate_program,
     missing_file_hint,
     source_options,
     split_argv,
@@ -39,6 +38,7 @@ from hipsynth.cli.programs import (
 from hipsynth.cli.terminal import print_styled, style_text
 from hipsynth.core import stop_signal
 from hipsynth.core.errors import BadInput, PartialFailure, UsageError
+from hipsynth.core.files import require_writable
 from hipsynth.core.languages import SUFFIXES, TRITON
 from hipsynth.core.reasons import Reason
 
@@ -206,8 +206,8 @@ def command(
     metrics of its kernels are printed. Triton kernels of a Python script run on a virtual GPU. --out takes a folder.
     ARGS after `--` are passed to the program, which runs in the sandbox, in a copy of its folder.
     """
-    from hipsynth.core.files import require_writable
     from hipsynth.core.workers import check_engine
+    from hipsynth.library.programs import locate_program
     from hipsynth.profiling.matrix.targets import select_targets
     from hipsynth.simulator.build import compile_limits
     from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_ERROR, CORPUS_UNITS, SAMPLING_UNITS, RunLimits
@@ -233,8 +233,6 @@ def command(
     paths, own_arguments = split_argv(argv)
     path = paths[0]
     _check_path(path, flags, defines, {"--project": project is not None}, options)
-    if options["html"] is not None:
-        require_writable(options["html"])
     if out is not None:
         if not path.is_dir() or own_arguments or len(paths) > 1 or project:
             remedy = f"put {path.name} into a folder, or drop --out"
@@ -245,14 +243,9 @@ def command(
     wanted, _ = select_targets(archs, flags, devices)
     try:
         program = locate_program(
-            paths,
-            own_arguments,
-            wanted[0].arch,
-            includes=includes,
-            project=project,
-            limits=compile_limits(limits),
-            flags=wanted[0].flags,
-        )
+            paths, own_arguments, wanted[0].arch, click.get_current_context().with_resource, includes=includes,
+            project=project, limits=compile_limits(limits), flags=wanted[0].flags,
+        )  # fmt: skip
     except BadInput as error:
         if error.reason not in (Reason.NO_PROGRAMS, Reason.SEVERAL_PROGRAMS):
             raise
@@ -276,6 +269,8 @@ def _check_path(
     if not path.exists():
         raise BadInput(f"{path}: no such file or folder", remedy="give a HIP source file or a folder of programs")
     check_script_options(path, "".join(flags), defines, {**hip, "--backend": options["backend"] != "sim"})
+    if options["html"] is not None:
+        require_writable(options["html"])
     if options["autotune_cache"] and path.suffix != SUFFIXES[TRITON]:
         remedy = "drop it: HIP programs have no autotuner"
         raise UsageError("--autotune-cache is for Python scripts with Triton kernels", remedy=remedy)
@@ -343,8 +338,8 @@ def _profile_program(
     _print_profile(document, lines, options)
     results = document.measured
     _note_failures(results, limits, options)
-    interrupted = any(result.reason == Reason.INTERRUPTED for result in results)
-    return stop_signal.exit_code() if interrupted else exit_code(results)
+    is_interrupted = any(result.reason == Reason.INTERRUPTED for result in results)
+    return stop_signal.exit_code() if is_interrupted else exit_code(results)
 
 
 def _print_profile(document: ExecutedProfile, lines: bool, options: MeasurementOptions) -> None:
@@ -424,8 +419,8 @@ def _suggest_remedy(failed: TargetResult, options: MeasurementOptions) -> str:
         sampling = ", or no --exact" if options["exact"] else ""
         return f"more than --timeout {options['timeout']:g}, or less to do by its arguments{sampling}"
     if failed.reason == Reason.BUDGET:
-        more = f"--timeout {options['timeout']:g}" if failed.kernels else "--budget"
-        return f"more than {more}, or smaller arguments (synth survey --shrink looks for them)"
+        limit = f"--timeout {options['timeout']:g}" if failed.kernels else "--budget"
+        return f"more than {limit}, or smaller arguments (synth survey --shrink looks for them)"
     return missing_file_hint(failed.message) or failed.reason.remedy
 
 
@@ -496,8 +491,8 @@ def _print_summary(out: Path, summary: MatrixSummary) -> None:
     for reason, count in summary.failed.items():
         example = next(item for item in summary.failures if item.reason == reason)
         click.echo(f"  {count} x {reason}, e.g. {_name_failed_item(example)}")
-        if example.message:
-            click.echo(f"    {example.message if not example.program else example.message.splitlines()[0]}", err=True)
+        if words := example.message.splitlines()[: 1 if example.program else None]:
+            click.echo("\n".join(f"    {line}" for line in words), err=True)
 
 
 def _name_failed_item(item: FailedItem) -> str:

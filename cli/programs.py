@@ -16,8 +16,7 @@ from hipsynth.core.languages import SOURCE_SUFFIXES
 from hipsynth.library.programs import check_hip_only, has_script_suffix
 
 if TYPE_CHECKING:
-    from hipsynth.core.program import Project
-    from hipsynth.toolchain import CompileLimits
+    pass
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -94,25 +93,6 @@ def check_script_options(path: Path, flags: str, defines: Sequence[str], hip_onl
     """Raises UsageError if an option is for HIP programs and the program is a Python script. `hip_only`: option ->
     whether it was given."""
     check_hip_only(path, {"--flags": bool(flags), "-D": bool(defines), **hip_only})
-
-
-def locate_program(
-    paths: Sequence[Path],
-    arguments: tuple[str, ...],
-    arch: str,
-    *,
-    includes: Sequence[str] = (),
-    project: Path | None = None,
-    limits: CompileLimits | None = None,
-    flags: str = "",
-) -> Project:
-    """As library.programs.locate_program, with folders that are kept until the verb ends."""
-    from hipsynth.library import programs
-
-    keep = click.get_current_context().with_resource
-    return programs.locate_program(
-        paths, arguments, arch, keep, includes=includes, project=project, limits=limits, flags=flags
-    )
 
 
 def missing_file_hint(diagnostics: str) -> str:

@@ -25,7 +25,6 @@ from hipsynth.cli.output import print_json
 from hipsynth.cli.programs import (
     ProgramCommand,
     check_script_options,
-    locate_program,
     missing_file_hint,
     source_options,
     split_argv,
@@ -113,6 +112,7 @@ def command(
     kernels run on a virtual GPU (docs/how-to/triton.md).
     ARGS after `--` are passed to the program.
     """
+    from hipsynth.library.programs import locate_program
     from hipsynth.simulator import api, devices
     from hipsynth.simulator.build import compile_limits
     from hipsynth.simulator.limits import RunLimits
@@ -135,8 +135,8 @@ def command(
         caches=caches,
         counters=as_json,
     )
-    compiling = compile_limits(limits)
-    program = locate_program(paths, args, arch, includes=includes, project=project, limits=compiling, flags=flags)
+    lend, compiling = click.get_current_context().with_resource, compile_limits(limits)
+    program = locate_program(paths, args, arch, lend, includes=includes, project=project, limits=compiling, flags=flags)
     created_files: list[str] = []
     omitted: list[str] = []
     with scratch_folder() as scratch, sandbox.job_folder() as job:

@@ -92,13 +92,12 @@ def locate_program(
         files = tuple(SourceFile(path, _LANGUAGES.get(path.suffix, "hip"), shows) for path in paths)
         return Project(files, paths[0].resolve().parent, arguments, readable)
     from hipsynth.core.scratch import scratch_folder
-    from hipsynth.profiling.survey.project import find_project
+    from hipsynth.profiling.survey.project import FurtherOptions, find_project
 
     folder = project or paths[0]
     if not folder.is_dir():
         raise BadInput(f"{folder}: no such folder", remedy="give the folder with the program's build files")
     scratch = keep(scratch_folder())  # headers that the build files generate
-    include_paths = [Path(place) for place in includes]
-    main = paths[0] if project else None
-    program = find_project(folder, arch, scratch, main, include_paths, limits, shlex.split(flags))
+    further = FurtherOptions(tuple(map(Path, includes)), tuple(shlex.split(flags)))
+    program = find_project(folder, arch, scratch, paths[0] if project else None, further, limits)
     return replace(program, arguments=arguments, readable=readable)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipsynth.core.errors import BadInput, CompileFailed
@@ -20,22 +20,31 @@ from hipsynth.toolchain import CompileLimits
 CAUSE = "no such file with a main() that uses HIP"
 
 
+@dataclass(frozen=True)
+class FurtherOptions:
+    """What a build has besides its build files: folders of headers, which its files may include from, and flags, which
+    are no part of the program that is found."""
+
+    includes: tuple[Path, ...] = ()
+    flags: tuple[str, ...] = ()
+
+
 def find_project(
     folder: Path,
     arch: str,
     scratch: Path,
     main: Path | None = None,
-    includes: Sequence[Path] = (),
+    further: FurtherOptions | None = None,
     limits: CompileLimits | None = None,
-    options: Sequence[str] = (),
 ) -> Project:
     """The program below `folder` whose main() is in `main` (default: the only program), by the first plan that builds
-    with further compiler `options`, which are not part of the answer.
+    with the `further` options. Its files may include from `folder` and from those folders, whatever its build files
+    name.
 
-    Its files may include from `folder` and from `includes`, whatever its build files name.
     Raises BadInput if there is no such program or more than one, CompileFailed if no plan builds.
     """
-    shows = [place.resolve() for place in includes]
+    further = further or FurtherOptions()
+    shows, options = [place.resolve() for place in further.includes], further.flags
     programs = [program for program in find_programs(folder, arch, shows) if not program.refusal[0]]
     if main is not None:
         programs = [program for program in programs if program.main == main.resolve()]

@@ -37,6 +37,7 @@ def identify_text(text: str) -> str:
 
 
 def describe_training_set(samples: Iterable[LabelledSample]) -> TrainingSet:
+    """The identities of the samples that a model learns from."""
     learned = list(samples)
     return TrainingSet(
         frozenset(s.key for s in learned),
