@@ -39,6 +39,9 @@ class Registers:
     scratch_bytes: float
 
 
+SEGMENT_BYTES = 64  # of a look-up of the vL1D, and of a request to the L2
+
+
 class Limiter(StrEnum):
     """What limits how many waves fit on a CU, as documents spell it (kLimiterNames of the core's dispatch.h).
     GROUP_SIZE: whole work-groups leave wave slots free."""

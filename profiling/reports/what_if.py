@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from hipsynth.core.kernel_record import KernelRecord, Work
+from hipsynth.core.kernel_record import SEGMENT_BYTES, KernelRecord, Work
 from hipsynth.profiling.backends.protocol import TargetResult
 from hipsynth.profiling.reports.documents import WhatIf, WhatIfCause
 from hipsynth.profiling.reports.numbers import format_quantity
@@ -20,7 +20,6 @@ from hipsynth.simulator.native_core import native_core
 
 Spec: TypeAlias = Mapping[str, float]
 Removal: TypeAlias = Callable[[KernelRecord, Work, Spec], tuple[Work, Spec]]
-SEGMENT_BYTES = 64  # of a look-up of the vL1D, and of a request to the L2
 LEAST_WORTH = 0.5  # per cent of the duration; less is listed as nothing
 LEGEND = "Units work at the same time and hide each other: what several causes are worth does not add up."
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hipsynth.core.kernel_record import SEGMENT_BYTES
 from hipsynth.profiling.reports.numbers import format_number, format_quantity
-from hipsynth.profiling.reports.what_if import SEGMENT_BYTES
 from hipsynth.serving.lsp.kernel_results import KernelFacts
 
 if TYPE_CHECKING:

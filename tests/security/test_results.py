@@ -30,7 +30,8 @@ KERNEL: dict[str, Any] = {
 }  # fmt: skip
 DOCUMENT: dict[str, Any] = {
     "status": "ok", "reason": "", "message": "", "warnings": [], "finished": True, "signal": 0, "clock_ns": 12.5,
-    "dispatch_count": 1, "module_kernels": 1, "device_ms": 3, "kernels": [KERNEL], "shapes": [], "dispatches": [KERNEL],
+    "dispatch_count": 1, "refused_launches": 0, "module_kernels": 1, "device_ms": 3,
+    "kernels": [KERNEL], "shapes": [], "dispatches": [KERNEL],
     "budget": [],
     "instructions": [], "outputs": [], "transfers": [],
 }  # fmt: skip

@@ -65,7 +65,6 @@ def test_outputs_are_copies_in_order_and_buffers_at_their_end(original: Trial) -
     order = (np.arange(256) * 7) % 256
     assert (numbers(original, 0) == order.astype(np.float32)).all()
     assert original.kernels[0].metrics and original.duration_ns == original.kernels[0].duration_ns
-    assert original.document()["outputs"][0]["digest"] == copy.digest
 
 
 def test_a_run_without_observation_has_no_outputs() -> None:
