@@ -27,7 +27,7 @@ from hipsynth.core.errors import UsageError
 if TYPE_CHECKING:
     from hipsynth.core.program import Program
     from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
-    from hipsynth.training.models.documents import PredictionResult
+    from hipsynth.training.models.documents import PredictDocument, PredictionResult
 _PROGRAM_WORD = re.compile(r"arg\d+")
 EPILOG = """\b
 Examples:
@@ -144,8 +144,14 @@ def command(
     execute = "always" if check else "unsure" if defer else "never"
     with StatusLine(f"predicting {file.name}"):
         document = predict_completed(program, str(file), questions, question, predictor, execute, timeout)
-    texts = "" if as_json else "\n\n".join(prediction_text(result, why) for result in document.results)
-    print_json(document) if as_json else click.echo(texts)
+    _print_answers(document, why, as_json)
+
+
+def _print_answers(document: PredictDocument, why: bool, as_json: bool) -> None:
+    if as_json:
+        print_json(document)
+    else:
+        click.echo("\n\n".join(prediction_text(result, why) for result in document.results))
 
 
 def _check_builds(flags: tuple[str, ...], defines: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Program arguments of `synth run` and `synth profile`: one file, several files, or a folder with build files."""
+"""Program arguments and compiler options of verbs that take a program: files, or a folder with build files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -14,9 +14,6 @@ from hipsynth.cli.options import NamedPath
 from hipsynth.core.errors import UsageError
 from hipsynth.core.languages import SOURCE_SUFFIXES
 from hipsynth.library.programs import check_hip_only, has_script_suffix
-
-if TYPE_CHECKING:
-    pass
 
 F = TypeVar("F", bound=Callable[..., Any])
 
