@@ -135,10 +135,8 @@ def command(
         caches=caches,
         counters=as_json,
     )
-    enter, compiling = click.get_current_context().with_resource, compile_limits(limits)
-    program = locate_program(
-        paths, args, arch, enter, includes=includes, project=project, limits=compiling, flags=flags
-    )
+    hold, compiling = click.get_current_context().with_resource, compile_limits(limits)
+    program = locate_program(paths, args, arch, hold, includes=includes, project=project, limits=compiling, flags=flags)
     created_files: list[str] = []
     omitted: list[str] = []
     with scratch_folder() as scratch, sandbox.job_folder() as job:
