@@ -10,7 +10,6 @@ import pytest
 from leftovers import left_running
 
 from hipsynth.core.scratch import process_folder
-from hipsynth.source import parse_service
 from hipsynth.toolchain import sandbox
 from hipsynth.toolchain.sandbox import SandboxLimits, SandboxResult
 
@@ -88,7 +87,6 @@ def job(code: str, limits: SandboxLimits = LIMITS) -> SandboxResult:
 
 @pytest.fixture(autouse=True)
 def clean() -> Iterator[None]:
-    parse_service.close_parser()  # the parser of an earlier test
     yield
     assert not left_running() and not list((process_folder() / "jobs").iterdir())
 
