@@ -49,6 +49,7 @@ class Config:
     lora_targets: str = "all-linear"
     generations: int = 8  # answers sampled per question in GRPO; divides `batch`
     keep: float = 0.0  # weight of the divergence from the base in GRPO
+    share: float = 1.0  # of the programs, those that the default predictor learns from
     tiny: TinyShape = field(default_factory=TinyShape)
 
 
