@@ -86,14 +86,13 @@ def watched(costs: ReleaseCosts) -> Iterator[None]:
         costs.add("host code of programs, and their start", result.cpu_s)
         return result
 
-    def interpreted(self: Interpreter, kernel: Any, launch: Any, assumed: DataAssumption) -> ScaledCounts:
+    def interpreted(self: Interpreter, kernel: Any, launch: Any, assumed: DataAssumption, refine: bool) -> ScaledCounts:
         begin = time.process_time()
         try:
             return interpret(self, kernel, launch, assumed)
         finally:
             seconds = time.process_time() - begin
-            again = assumed.work != ASSUMPTIONS[0].work or assumed.units != ASSUMPTIONS[0].units
-            costs.add(f"interpret{', a larger part' if again else ''}", seconds)
+            costs.add(f"interpret{'' if assumed == ASSUMPTIONS[0] else ', other data'}", seconds)
             costs.inside += seconds
 
     with contextlib.ExitStack() as patches:

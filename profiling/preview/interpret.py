@@ -1,8 +1,8 @@
-"""Interprets a small part of a launch on a device with few CUs, in this process, and scales it to the whole one.
+"""Interprets a sample of a launch's work-groups in this process, as large as that of a label in a corpus.
 
 The kernel's machine code is interpreted on the memory that the launch was recorded with, at the addresses that the
 program saw; what is not recorded holds made-up data. What depends on such data (branches, gathered addresses) is a
-guess, and what work-groups far apart share is not seen; `training` corrects for both.
+guess, and what earlier launches left in the caches is not seen; `training` corrects for both.
 """
 
 from __future__ import annotations
@@ -19,27 +19,18 @@ import numpy.typing as npt
 from hipsynth.core.reasons import Reason
 from hipsynth.core.time_limit import seconds_left
 from hipsynth.profiling import metrics
-from hipsynth.profiling.preview.launch import (
-    GUESSED_BYTES,
-    POINTER,
-    DeviceBuffer,
-    DeviceLaunch,
-    is_read_only,
-    parameter_types,
-)
+from hipsynth.profiling.preview.launch import GUESSED_BYTES, POINTER, DeviceBuffer, DeviceLaunch
 from hipsynth.simulator.devices import DeviceTable
 from hipsynth.simulator.errors import SimError
 from hipsynth.simulator.launch_record import ARENA
+from hipsynth.simulator.limits import CORPUS_UNITS
 from hipsynth.simulator.native_core import KernelDescriptor, NativeDevice, native_core
 from hipsynth.source.names import short_name
 
-CUS_PER_XCD = 2  # of the small device; 8 on devices with one XCD
-FEWEST_CUS = 8
-EXACT_WORK = 150_000  # up to which a launch is interpreted as a whole, in units of about 10 ns
-# Reading more than this, relative to what a kernel only reads, may be due to caches that too few work-groups have
-# warmed: it is interpreted again with so many times the work, one after the other.
-REREAD, MORE_WORK = 1.1, (6,)
-MOST_INSTRUCTIONS = 20_000_000
+# Up to this work, in units of about 10 ns, a launch is interpreted as a whole: CORPUS_EFFORT of the usual.
+EXACT_WORK = 1_800_000
+# Instructions of waves, in the work-groups that are interpreted: where data may keep loops from ending, and elsewhere.
+MOST_BY_DATA, MOST_INSTRUCTIONS = 40_000_000, 300_000_000
 LEAST_SECONDS = 0.1  # of one launch's interpretation near a limit of time; 0 would be none
 MEMORY_BYTES = 1 << 38
 SMALL_BYTES = 4096  # of buffers that do not limit the made-up data
@@ -47,7 +38,6 @@ TILE_WORDS, MOST_FILLED_BYTES = 1 << 18, 1 << 26
 BUFFER = "global_buffer"
 ARENA_BYTES = 1 << 40
 FIRST_ADDRESS = ARENA + (1 << 38)  # of allocations: Memory::kInternalBytes of native/core/machine.h
-MOST_GROUPS = "topology.workgroups_per_cu"
 BASIC = (  # the metrics that the others of the twelve follow from
     "L1_Cache_Hit_Rate",
     "L2_Cache_Hit_Rate",
@@ -57,10 +47,6 @@ BASIC = (  # the metrics that the others of the twelve follow from
     "L2_Fabric_Write_BW",
     "HBM_GFLOPS",
 )
-CHANNEL = "l2_requests_busiest_channel"
-# A channel counts as busier than others if it was in half of the sampling units. Two of four units often are a power of
-# two of bytes apart and thus on one channel by chance; of so many more, which divide the grid by no power of two, few.
-UNEVEN, MORE_UNITS = 1.2, 7
 BUSIEST = "l1_cycles_busiest_cu"  # of the work: the one count that is of one CU
 
 
@@ -98,7 +84,7 @@ class Preview:
 
 @dataclass(frozen=True)
 class ScaledCounts:
-    """Counts of an interpreted launch, extrapolated to its whole grid, still on the small device."""
+    """Counts of an interpreted launch, extrapolated to its whole grid."""
 
     counters: Mapping[str, float]
     work: Mapping[str, float]
@@ -113,17 +99,13 @@ class ScaledCounts:
 
 @dataclass(frozen=True)
 class DataAssumption:
-    """How to interpret a launch. `made_up_below`: made-up numbers are smaller than this; 0: than what makes sense as an
-    index. `enlarge_buffers`: every buffer has at least GUESSED_BYTES. `use_recorded`: buffers hold what was recorded of
-    them, or with `made_up_below`, what is certain of that."""
+    """What a launch's memory is taken to hold. `made_up_below`: made-up numbers are smaller than this; 0: than what
+    makes sense as an index. `enlarge_buffers`: every buffer has at least GUESSED_BYTES. `use_recorded`: buffers hold
+    what was recorded of them, or with `made_up_below`, what is certain of that."""
 
     made_up_below: int = 0
     enlarge_buffers: bool = False
     use_recorded: bool = True
-    whole_device: bool = False  # instead of a small one
-    work: int = EXACT_WORK
-    units: int = 2  # sampling units besides the first and the last
-    instructions: int = MOST_INSTRUCTIONS
 
 
 # In turn, if the data makes a kernel fail or go on for too long, or buffers seem to be too small.
@@ -132,7 +114,7 @@ ASSUMPTIONS = (
     DataAssumption(),
     MADE_UP,
     ZEROS,
-    DataAssumption(made_up_below=1, enlarge_buffers=True, instructions=10 * MOST_INSTRUCTIONS),
+    DataAssumption(made_up_below=1, enlarge_buffers=True),
 )
 # What unknown data may be instead: lengths and counts are often zero, states and levels small.
 OTHER_DATA, MOST_SENSITIVITY = (ZEROS, DataAssumption(made_up_below=4)), math.log(10)
@@ -143,23 +125,22 @@ class Interpreter:
 
     def __init__(self, code: Code, table: DeviceTable) -> None:
         self.table, self.spec = table, table.spec()
-        self.small = self.spec | {"topology.cus": float(small_cus(self.spec))}
         self.code = code
         self.kernels: list[KernelDescriptor] = []
         if code.elf:
-            core = self._native_device(self.small)
+            core = self._native_device()
             self.kernels = core.kernels(core.load(code.elf, code.disassembly))
         self._by_data: dict[str, bool] = {}
         self._modules: dict[tuple[bytes, bytes], Interpreter] = {}
         self.by_symbol: Mapping[str, KernelDescriptor] = {kernel["symbol"]: kernel for kernel in self.kernels}
 
-    def _native_device(self, spec: Mapping[str, float], assumed: DataAssumption = ASSUMPTIONS[0]) -> NativeDevice:
+    def _native_device(self, instructions: int = MOST_INSTRUCTIONS) -> NativeDevice:
         return native_core().Device(
             self.table.arch,
-            dict(spec),
-            sampling_units=assumed.units,
-            sample_above=assumed.work,
-            max_wave_instructions=assumed.instructions,
+            dict(self.spec),
+            sampling_units=CORPUS_UNITS,
+            sample_above=EXACT_WORK,
+            max_wave_instructions=instructions,
             memory_bytes=MEMORY_BYTES,
             cpu_seconds=0.0 if math.isinf(left := seconds_left()) else max(left, LEAST_SECONDS),
             values=False,
@@ -189,21 +170,23 @@ class Interpreter:
             return replace(counts, sensitivity=MOST_SENSITIVITY)
         if not counts.by_data or counts.diverged or is_certain(launch):
             return counts
-        return replace(counts, sensitivity=self._find_sensitivity(launch) if sensitivity is None else sensitivity)
+        if sensitivity is None:
+            sensitivity = self._find_sensitivity(launch, counts.duration_ns)
+        return replace(counts, sensitivity=sensitivity)
 
-    def _find_sensitivity(self, launch: DeviceLaunch) -> float:
-        """How much the duration depends on data that nobody knows before the program runs."""
+    def _find_sensitivity(self, launch: DeviceLaunch, duration_ns: float) -> float:
+        """How much a launch's duration depends on data that nobody knows before the program runs."""
         kernel = self.kernel_of(launch)
         if kernel is None:
             return 0.0
         try:
-            first, *others = (
+            others = [
                 self.scale_counts(launch, self._interpret_launch(kernel, launch, assumed)).duration_ns
-                for assumed in (ASSUMPTIONS[0], *OTHER_DATA)
-            )
+                for assumed in OTHER_DATA
+            ]
         except SimError:
             return MOST_SENSITIVITY
-        return min(MOST_SENSITIVITY, max(abs(math.log(other / first)) for other in others))
+        return min(MOST_SENSITIVITY, max(abs(math.log(other / duration_ns)) for other in others))
 
     def count(self, launch: DeviceLaunch) -> ScaledCounts | None:
         """As preview(), before the timing model."""
@@ -214,7 +197,7 @@ class Interpreter:
             if assumed == MADE_UP and not launch.has_contents:
                 continue
             try:
-                counts = self._refine_counts(kernel, launch, assumed, self._interpret_launch(kernel, launch, assumed))
+                counts = self._interpret_launch(kernel, launch, assumed)
                 return replace(counts, recorded_failed=launch.has_contents and not assumed.use_recorded)
             except SimError as error:
                 if not self._may_succeed(kernel, assumed, error):
@@ -223,92 +206,31 @@ class Interpreter:
 
     def _may_succeed(self, kernel: KernelDescriptor, assumed: DataAssumption, error: SimError) -> bool:
         """Whether a launch that failed on assumed data may succeed with the next assumption."""
-        if error.reason == Reason.INSTRUCTION_LIMIT and assumed.made_up_below == 1 and self.by_data(kernel):
-            return False  # zeros keep it from ending, so larger buffers will not help
+        if error.reason == Reason.INSTRUCTION_LIMIT and (assumed.made_up_below == 1 or not self.by_data(kernel)):
+            return False  # larger buffers will not help where zeros keep it from ending, nor other data a fixed loop
         return error.reason in (Reason.ILLEGAL_ACCESS, Reason.INSTRUCTION_LIMIT) and assumed != ASSUMPTIONS[-1]
 
     def by_data(self, kernel: KernelDescriptor) -> bool:
         """Whether addresses or control flow of a kernel may depend on data."""
         symbol = kernel["symbol"]
         if symbol not in self._by_data:
-            core = self._native_device(self.small)
+            core = self._native_device()
             self._by_data[symbol] = core.decided_by_data(core.load(self.code.elf, self.code.disassembly), symbol)
         return self._by_data[symbol]
-
-    def _refine_counts(
-        self, kernel: KernelDescriptor, launch: DeviceLaunch, assumed: DataAssumption, counts: ScaledCounts
-    ) -> ScaledCounts:
-        """The counts, or better ones if more work-groups, or the whole device, are likely to change them."""
-        groups = math.prod(launch.grid)
-        is_complete, informed = counts.groups_run >= groups, counts.by_data and launch.has_contents
-        if is_complete and not informed:
-            return counts
-        assumed = replace(assumed, instructions=10 * assumed.instructions)
-        if groups <= self.spec["topology.cus"] and (informed or not counts.by_data):  # these all run at once there
-            return self._interpret_or_keep(
-                kernel, launch, replace(assumed, work=MORE_WORK[0] * assumed.work, whole_device=True), counts
-            )
-        if is_complete:
-            return counts
-        for times in MORE_WORK:
-            if self._reads_again(kernel, launch, counts) and counts.groups_run < groups:
-                assumed = replace(assumed, work=times * assumed.work)
-                counts = self._interpret_or_keep(kernel, launch, assumed, counts)
-        if self.channel_unevenness(counts) > UNEVEN and counts.groups_run < groups:
-            counts = min(
-                counts,
-                self._interpret_or_keep(kernel, launch, replace(assumed, units=MORE_UNITS), counts),
-                key=self.channel_unevenness,
-            )
-        return counts
-
-    @staticmethod
-    def _reads_again(kernel: KernelDescriptor, launch: DeviceLaunch, counts: ScaledCounts) -> bool:
-        """Whether a launch seems to read its inputs more than once, which may be due to caches that are not warm."""
-        read_only = sum(buffer.bytes for buffer in launch.named_buffers(read_only_offsets(kernel, launch.signature)))
-        there = read_only or sum(buffer.bytes for buffer in launch.named_buffers())
-        return counts.work["fabric_read_bytes"] > REREAD * there and not counts.by_data
-
-    def _interpret_or_keep(
-        self, kernel: KernelDescriptor, launch: DeviceLaunch, assumed: DataAssumption, otherwise: ScaledCounts
-    ) -> ScaledCounts:
-        try:
-            return self._interpret_launch(kernel, launch, assumed)
-        except SimError:  # made-up data may end even what a part of it did not
-            return otherwise
-
-    def channel_unevenness(self, counted: ScaledCounts) -> float:
-        """The requests of the busiest L2 channel, relative to the average channel's."""
-        channels = self.small["l2.channels"] * self.small["topology.xcds"]
-        return counted.work[CHANNEL] * channels / max(1.0, counted.counters["TCC_REQ"])
 
     def _interpret_launch(
         self, kernel: KernelDescriptor, launch: DeviceLaunch, assumed: DataAssumption
     ) -> ScaledCounts:
-        groups = math.prod(launch.grid)
-        core = self._native_device(self.spec if assumed.whole_device else self._sparse_device(groups), assumed)
-        module = core.load(self.code.elf, self.code.disassembly)
         by_data = self.by_data(kernel)
+        core = self._native_device(MOST_BY_DATA if by_data else MOST_INSTRUCTIONS)
+        module = core.load(self.code.elf, self.code.disassembly)
         arguments = self._place_memory(core, module, launch, assumed, by_data)
         counted = core.launch(
             module, launch.symbol, launch.grid, launch.block, arguments, launch.dynamic_lds, launch.cooperative
         )
         run = int(counted["sampling"]["groups_simulated"])
-        work = dict(counted["work"])
-        if assumed.whole_device:  # as scale_counts() expects it
-            work[BUSIEST] /= self._busiest_share(groups)
-        parts = counted["counters"], work, counted["occupancy"], counted["registers"]
+        parts = counted["counters"], counted["work"], counted["occupancy"], counted["registers"]
         return ScaledCounts(*parts, run, by_data, assumed.enlarge_buffers, assumed.made_up_below == 1 and by_data)
-
-    def _sparse_device(self, groups: int) -> dict[str, float]:
-        """The small device with no more resident work-groups per CU than the grid gives the whole device: they share
-        the vL1D and hide each other's latency."""
-        resident = math.ceil(groups / self.spec["topology.cus"])
-        return self.small | {MOST_GROUPS: float(min(self.spec[MOST_GROUPS], max(1, resident)))}
-
-    def _busiest_share(self, groups: int) -> float:
-        """The work-groups that the busiest CU of the whole device gets, relative to that of the small one."""
-        return math.ceil(groups / self.spec["topology.cus"]) / math.ceil(groups / self.small["topology.cus"])
 
     @staticmethod
     def _place_memory(
@@ -338,10 +260,8 @@ class Interpreter:
         return relocate_pointers(launch.arguments, moved)
 
     def scale_counts(self, launch: DeviceLaunch, counted: ScaledCounts) -> Preview:
-        """Converts counts of the small device to an estimate for the whole one by the timing model."""
-        work = dict(counted.work)
-        groups = math.prod(launch.grid)
-        work[BUSIEST] *= self._busiest_share(groups)
+        """The timing model's estimate for the counts of a launch."""
+        work, groups = dict(counted.work), math.prod(launch.grid)
         timing = native_core().estimate(self.spec, work)
         counters = dict(counted.counters)
         kernel = self.kernel_of(launch)
@@ -374,14 +294,6 @@ def explicit_arguments(kernel: KernelDescriptor) -> list[tuple[int, int, str]]:
 def explicit_bytes(kernel: KernelDescriptor) -> int:
     """The bytes of the arguments that a launch gives."""
     return max((offset + size for offset, size, _ in explicit_arguments(kernel)), default=0)
-
-
-def read_only_offsets(kernel: KernelDescriptor, signature: str) -> list[int]:
-    """The offsets of a kernel's arguments that are pointers to constants."""
-    types, explicit = parameter_types(signature), explicit_arguments(kernel)
-    if len(types) != len(explicit):
-        return []
-    return [offset for (offset, _, _), kind in zip(explicit, types, strict=True) if is_read_only(kind)]
 
 
 def is_outside(buffer: DeviceBuffer) -> bool:
@@ -426,8 +338,3 @@ def fill_buffer(
 @functools.cache
 def _noise_tile() -> npt.NDArray[np.uint32]:
     return np.random.default_rng(7).integers(0, 1 << 31, TILE_WORDS, dtype=np.uint32)
-
-
-def small_cus(spec: Mapping[str, float]) -> int:
-    """CUs of the device that a preview interprets on: CUS_PER_XCD for each XCD, at least FEWEST_CUS, at most all."""
-    return int(min(spec["topology.cus"], max(FEWEST_CUS, CUS_PER_XCD * spec["topology.xcds"])))

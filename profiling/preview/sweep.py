@@ -139,7 +139,7 @@ class Line:
     def _count_scales(self, index: int, like: ScaledCounts) -> list[float]:
         """The scale of each count: the launch's work-groups, those of its busiest CU, or 1."""
         groups = float(math.prod(self.launches[index].grid))
-        busiest = float(math.ceil(groups / self.interpreter.small["topology.cus"]))
+        busiest = float(math.ceil(groups / self.interpreter.spec["topology.cus"]))
         sizes = [groups] * len(like.counters) + [busiest if name == BUSIEST else groups for name in like.work]
         return sizes + [1.0] * len(_number_names(like))
 
