@@ -20,6 +20,7 @@ from hipsynth.core.reasons import Reason
 from hipsynth.core.time_limit import seconds_left
 from hipsynth.profiling import metrics
 from hipsynth.profiling.preview.launch import GUESSED_BYTES, POINTER, DeviceBuffer, DeviceLaunch
+from hipsynth.profiling.preview.shared_device import SharedDevice
 from hipsynth.simulator.devices import DeviceTable
 from hipsynth.simulator.errors import SimError
 from hipsynth.simulator.launch_record import ARENA
@@ -159,10 +160,12 @@ class Interpreter:
         """The descriptor of the kernel that was launched; None if the code object does not have it."""
         return self.by_symbol.get(launch.symbol)
 
-    def preview(self, launch: DeviceLaunch, sensitivity: float | None = None) -> Preview | None:
+    def preview(
+        self, launch: DeviceLaunch, sensitivity: float | None = None, device: SharedDevice | None = None
+    ) -> Preview | None:
         """Interprets a launch; None if its kernel or arguments are not known. `sensitivity`: if it is known from other
-        launches like this. Raises SimError."""
-        counted = self.count(launch)
+        launches like this. `device`: on which earlier launches ran. Raises SimError."""
+        counted = self.count(launch, device)
         if counted is None:
             return None
         counts = self.scale_counts(launch, counted)
@@ -188,7 +191,7 @@ class Interpreter:
             return MOST_SENSITIVITY
         return min(MOST_SENSITIVITY, max(abs(math.log(other / duration_ns)) for other in others))
 
-    def count(self, launch: DeviceLaunch) -> ScaledCounts | None:
+    def count(self, launch: DeviceLaunch, device: SharedDevice | None = None) -> ScaledCounts | None:
         """As preview(), before the timing model."""
         kernel = self.kernel_of(launch)
         if kernel is None or len(launch.arguments) < explicit_bytes(kernel):
@@ -197,9 +200,11 @@ class Interpreter:
             if assumed == MADE_UP and not launch.has_contents:
                 continue
             try:
-                counts = self._interpret_launch(kernel, launch, assumed)
+                counts = self._interpret_launch(kernel, launch, assumed, device)
                 return replace(counts, recorded_failed=launch.has_contents and not assumed.use_recorded)
             except SimError as error:
+                if device is not None:
+                    device.end()
                 if not self._may_succeed(kernel, assumed, error):
                     raise
         return None
@@ -219,12 +224,19 @@ class Interpreter:
         return self._by_data[symbol]
 
     def _interpret_launch(
-        self, kernel: KernelDescriptor, launch: DeviceLaunch, assumed: DataAssumption
+        self,
+        kernel: KernelDescriptor,
+        launch: DeviceLaunch,
+        assumed: DataAssumption,
+        device: SharedDevice | None = None,
     ) -> ScaledCounts:
+        """`device`: where the launch runs, unless it depends on data or guesses; without one, caches are empty."""
         by_data = self.by_data(kernel)
-        core = self._native_device(MOST_BY_DATA if by_data else MOST_INSTRUCTIONS)
-        module = core.load(self.code.elf, self.code.disassembly)
-        arguments = self._place_memory(core, module, launch, assumed, by_data)
+        if device is None or by_data or assumed != ASSUMPTIONS[0]:
+            device = SharedDevice()
+        core = device.start(lambda: self._native_device(MOST_BY_DATA if by_data else MOST_INSTRUCTIONS))
+        module = device.load(core, self.code.elf, self.code.disassembly)
+        arguments = self._place_memory(device, core, module, launch, assumed, by_data)
         counted = core.launch(
             module, launch.symbol, launch.grid, launch.block, arguments, launch.dynamic_lds, launch.cooperative
         )
@@ -234,7 +246,12 @@ class Interpreter:
 
     @staticmethod
     def _place_memory(
-        core: NativeDevice, module: int, launch: DeviceLaunch, assumed: DataAssumption, by_data: bool
+        device: SharedDevice,
+        core: NativeDevice,
+        module: int,
+        launch: DeviceLaunch,
+        assumed: DataAssumption,
+        by_data: bool,
     ) -> bytes:
         """Allocates the launch's buffers, fills them and the device code's variables; returns the arguments with the
         addresses that the buffers have there."""
@@ -244,12 +261,14 @@ class Interpreter:
         filled = MOST_FILLED_BYTES if by_data else 0
         moved: list[tuple[DeviceBuffer, int]] = []
         shift = core.arena() - ARENA
+
+        def allocate(buffer: DeviceBuffer) -> int:
+            if not assumed.enlarge_buffers and not is_outside(buffer):
+                return core.allocate_at(buffer.start - ARENA, buffer.bytes)
+            return core.allocate(max(buffer.bytes, GUESSED_BYTES if assumed.enlarge_buffers and buffer in named else 1))
+
         for buffer in sorted(launch.buffers, key=is_outside):  # others must not take the places of device memory
-            if assumed.enlarge_buffers or is_outside(buffer):
-                room = GUESSED_BYTES if assumed.enlarge_buffers and buffer in named else 1
-                address = core.allocate(max(buffer.bytes, room))
-            else:
-                address = core.allocate_at(buffer.start - ARENA, buffer.bytes)
+            address = device.place(core, buffer, allocate)
             fill_buffer(core, address, buffer, assumed, assumed.made_up_below or index, filled)
             if address != buffer.start + shift or shift:
                 moved.append((buffer, address))
@@ -284,6 +303,26 @@ class Interpreter:
             counted.diverged,
             short_name(kernel["name"]) if kernel is not None else "",
         )
+
+
+def mean_preview(first: Preview, later: Preview, arch: str) -> Preview:
+    """The mean of a launch that is made several times: `first` with the caches that it finds, `later` all others."""
+    share = 1 / first.launch.times
+
+    def mean_numbers(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
+        return {name: share * a[name] + (1 - share) * b[name] for name in a}
+
+    counters = mean_numbers(first.counters, later.counters)
+    duration_ns = share * first.duration_ns + (1 - share) * later.duration_ns
+    return replace(
+        first,
+        counters=counters,
+        work=mean_numbers(first.work, later.work),
+        duration_ns=duration_ns,
+        bounds=mean_numbers(first.bounds, later.bounds),
+        bottleneck=later.bottleneck,
+        metrics=metrics.compute_metrics(counters, duration_ns, arch, BASIC),
+    )
 
 
 def explicit_arguments(kernel: KernelDescriptor) -> list[tuple[int, int, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 from collections.abc import Sequence
@@ -15,7 +16,14 @@ from hipsynth.core.program import Project, text_id
 from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.core.time_limit import OutOfTime
-from hipsynth.profiling.preview.interpret import MOST_SENSITIVITY, Code, Interpreter, Preview, explicit_bytes
+from hipsynth.profiling.preview.interpret import (
+    MOST_SENSITIVITY,
+    Code,
+    Interpreter,
+    Preview,
+    explicit_bytes,
+    mean_preview,
+)
 from hipsynth.profiling.preview.launch import DeviceLaunch
 from hipsynth.profiling.preview.record import (
     HARMLESS,
@@ -27,6 +35,7 @@ from hipsynth.profiling.preview.record import (
     record_launches,
     written_buffers,
 )
+from hipsynth.profiling.preview.shared_device import SharedDevice
 from hipsynth.simulator.devices import load_device
 from hipsynth.simulator.errors import SimError
 from hipsynth.source.arguments import stated_arguments
@@ -186,12 +195,12 @@ def interpret_all(
     previews: list[Preview] = []
     failures: list[PreviewFailure] = []
     alike: dict[object, list[float]] = {}
-    todo = list(launches[:MOST_PREVIEWS])
+    todo, device = list(launches[:MOST_PREVIEWS]), SharedDevice()
     while todo:
         same_shape = alike.setdefault(todo[0].shape, [])
         try:
             known_sensitivity = max(same_shape) if len(same_shape) == ENOUGH else None if sensitivities else 0.0
-            interpreted = interpret_launch(interpreter, todo[0], known_sensitivity)
+            interpreted = interpret_launch(interpreter, todo[0], known_sensitivity, device)
         except OutOfTime:
             failures += [out_of_time(launch.kernel) for launch in todo]
             break
@@ -202,16 +211,34 @@ def interpret_all(
         if len(same_shape) < ENOUGH:
             same_shape.append(interpreted.sensitivity)
         previews.append(replace(interpreted, sensitivity=MOST_SENSITIVITY) if launch.after_loss else interpreted)
-    return ProgramPreviews(previews, failures)
+    return ProgramPreviews(_repeat_launches(previews, interpreter, device), failures)
+
+
+def _repeat_launches(previews: Sequence[Preview], interpreter: FindsInterpreter, device: SharedDevice) -> list[Preview]:
+    """The previews, of launches that are made several times the mean over these: later ones find in the caches what
+    the run's launches left there."""
+    means = list(previews)
+    with contextlib.suppress(OutOfTime):  # the first time's then stand for all
+        for number, preview in enumerate(previews):
+            launch = preview.launch
+            module = interpreter.of_module(launch)
+            if launch.times > 1 and not preview.by_data and module is not None:
+                with contextlib.suppress(SimError):
+                    if (later := module.count(launch, device)) is not None:
+                        means[number] = mean_preview(preview, module.scale_counts(launch, later), module.table.arch)
+    return means
 
 
 def interpret_launch(
-    interpreter: FindsInterpreter, launch: DeviceLaunch, sensitivity: float | None = None
+    interpreter: FindsInterpreter,
+    launch: DeviceLaunch,
+    sensitivity: float | None = None,
+    device: SharedDevice | None = None,
 ) -> Preview | PreviewFailure:
-    """The preview of a launch, or why it has none; `sensitivity` as Interpreter.preview() takes it."""
+    """The preview of a launch, or why it has none; `sensitivity` and `device` as Interpreter.preview() takes them."""
     try:
         module = interpreter.of_module(launch)
-        preview = module.preview(launch, sensitivity) if module is not None else None
+        preview = module.preview(launch, sensitivity, device) if module is not None else None
         return preview or unknown_kernel(launch.kernel)
     except BadInput as error:
         return no_interpretation(launch.kernel, error)

@@ -14,6 +14,7 @@ from hipsynth.core.errors import TimeLimitReached
 from hipsynth.core.time_limit import PREDICTION_SECONDS
 from hipsynth.profiling.preview.interpret import Interpreter, Preview, ScaledCounts
 from hipsynth.profiling.preview.launch import DeviceLaunch
+from hipsynth.profiling.preview.shared_device import SharedDevice
 from hipsynth.serving import handlers
 from hipsynth.serving.limits import ServerSettings
 from hipsynth.serving.requests import ProgramRequest
@@ -106,10 +107,12 @@ def test_kernels_that_are_finished_at_the_limit_are_kept(
     answered(capsys, *command)  # compiles it
     preview = Interpreter.preview
 
-    def endless(self: Interpreter, launch: DeviceLaunch, sensitivity: float | None = None) -> Preview | None:
+    def endless(
+        self: Interpreter, launch: DeviceLaunch, sensitivity: float | None, device: SharedDevice | None
+    ) -> Preview | None:
         while launch.kernel == "slow":
             pass
-        return preview(self, launch, sensitivity)
+        return preview(self, launch, sensitivity, device)
 
     monkeypatch.setattr(Interpreter, "preview", endless)
     code, document = answered(capsys, *command, "--arch", "gfx942", "--timeout", "1")
@@ -129,10 +132,10 @@ def test_variants_of_builds_that_are_finished_are_kept(
     answered(capsys, "predict", str(path))  # compiles it
     count = Interpreter.count
 
-    def endless(self: Interpreter, launch: DeviceLaunch) -> ScaledCounts | None:
+    def endless(self: Interpreter, launch: DeviceLaunch, device: SharedDevice | None = None) -> ScaledCounts | None:
         while self.table.arch == "gfx942":
             pass
-        return count(self, launch)
+        return count(self, launch, device)
 
     monkeypatch.setattr(Interpreter, "count", endless)
     with pytest.raises(SystemExit) as ended:
