@@ -15,7 +15,9 @@ from hipsynth.source.declarations import FunctionDeclaration, FunctionParameter
 from hipsynth.source.launch_shapes import (
     MOST_GROUP_ITEMS,
     count_groups,
+    find_indexed_block,
     find_launch_block,
+    find_launch_bound,
     find_launch_grid,
     find_launch_numbers,
 )
@@ -170,13 +172,21 @@ def _read_host(text: str) -> tuple[_HostLaunch, ...]:
         _HostLaunch(
             kernel,
             is_flat,
-            find_launch_block(text, kernel.name) or (FLAT_BLOCK if is_flat else SQUARE_BLOCK),
+            find_launch_block(text, kernel.name)
+            or find_indexed_block(text, kernel)
+            or _shrink_block(FLAT_BLOCK if is_flat else SQUARE_BLOCK, find_launch_bound(text, kernel)),
             DYNAMIC_LDS if _DYNAMIC.search(body) else 0,
             find_launch_grid(text, kernel) or (),
             find_launch_numbers(text, kernel),
         )
         for kernel, is_flat, body in zip(kernels, flat, bodies, strict=True)
     )
+
+
+def _shrink_block(block: Shape, bound: int) -> Shape:
+    """The block with so many rows, and so long ones, that it has at most `bound` work-items."""
+    width = min(block[0], bound)
+    return width, min(block[1], bound // width), 1
 
 
 def _choose_like_host(host: _HostLaunch, choices: HarnessChoices, careful: bool) -> KernelLaunchPlan:

@@ -10,9 +10,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from hipsynth.core.errors import BadInput
 from hipsynth.source.declarations import FunctionDeclaration
 from hipsynth.source.outline import blank_opaque
 from hipsynth.source.program_inputs import UNREADABLE_NUMBER
+from hipsynth.source.template_arguments import list_named_arguments
 
 Shape = tuple[int, int, int]
 MOST_GROUP_ITEMS = 1024  # of a work-group
@@ -31,6 +33,9 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
 _CHOICES: Mapping[str, Callable[[int, int], int]] = {"min": min, "max": max}
 _WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 _ARITHMETIC = re.compile(r"(?:[\w\s+*/%(),-]|(?<!-)>)*")
+_GROUP_SIZE = re.compile(r"\b(?:blockDim|hipBlockDim_[xyz])\b")
+_SCALED = r"(?:blockIdx\.([xyz])\s*\*\s*(\w+)|(\w+)\s*\*\s*blockIdx\.([xyz]))"
+_OWN_INDEX = re.compile(rf"\b{_SCALED}\s*\+\s*threadIdx\.([xyz])\b|\bthreadIdx\.([xyz])\s*\+\s*{_SCALED}\b")
 _LAUNCH_CALL = re.compile(r"\bhipLaunchKernelGGL\s*\(")
 
 
@@ -53,6 +58,45 @@ def find_launch_block(text: str, kernel: str) -> Shape | None:
         if shape is not None and 1 <= math.prod(shape) <= MOST_GROUP_ITEMS:
             return shape
     return None
+
+
+def find_indexed_block(text: str, kernel: FunctionDeclaration) -> Shape | None:
+    """The shape of work-groups that a kernel's own indices are made for: `blockIdx.x * TILE + threadIdx.x`, where TILE
+    is a number, a constant, or an argument of the only instance of its template; None where the kernel asks for
+    `blockDim`, or indexes for several shapes."""
+    code = blank_opaque(text)
+    body = code[slice(*kernel.body)]
+    if _GROUP_SIZE.search(body):
+        return None
+    found: dict[str, set[int | None]] = {}
+    for match in _OWN_INDEX.finditer(body):
+        words = [word for word in match.groups() if word]
+        size = next((word for word in words if word not in "xyz"), "")
+        if size and len({word for word in words if word != size}) == 1:
+            axis = next(word for word in words if word != size)
+            found.setdefault(axis, set()).add(_read_size(text, code[: kernel.start], kernel, size))
+    sides = [found.get(axis, {1}) for axis in "xyz"]
+    x, y, z = (next(iter(side)) if len(side) == 1 else None for side in sides)
+    if not found or x is None or y is None or z is None:
+        return None
+    return (x, y, z) if min(x, y, z) >= 1 and x * y * z <= MOST_GROUP_ITEMS else None
+
+
+def find_launch_bound(text: str, kernel: FunctionDeclaration) -> int:
+    """The work-items that `__launch_bounds__` allows a kernel's work-groups, MOST_GROUP_ITEMS if it does not say."""
+    first = kernel.launch_bounds.partition(",")[0].strip()
+    bound = _read_size(text, blank_opaque(text)[: kernel.start], kernel, first) if first else None
+    return min(bound, MOST_GROUP_ITEMS) if bound is not None and bound >= 1 else MOST_GROUP_ITEMS
+
+
+def _read_size(text: str, before: str, kernel: FunctionDeclaration, word: str) -> int | None:
+    if word in kernel.template_names:
+        try:
+            values = {arguments[word] for arguments in list_named_arguments(text, kernel)}
+        except BadInput:
+            return None
+        return _read_number(before, values.pop()) if len(values) == 1 else None
+    return _read_number(before, word)
 
 
 def find_launch_grid(text: str, kernel: FunctionDeclaration) -> tuple[str, ...] | None:

@@ -27,10 +27,17 @@ def choose_template_arguments(text: str, kernel: FunctionDeclaration, block_item
     instantiates, one with the number of a group's work-items rather than another one; else float, true, that number,
     or four where the name says nothing of work-items. Raises BadInput for parameters of another kind."""
     kinds = _read_parameters(kernel)
-    named = [arguments for arguments in _find_instances(text, kernel.name) if _fits_parameters(kinds, arguments)]
-    named.sort(key=lambda arguments: str(block_items) not in [argument.rstrip("uUlL") for argument in arguments])
-    usual = [_choose_usual(name, kind, block_items) for name, kind in kinds.items()]
-    return dict(zip(kinds, named[0] if named else usual, strict=True))
+    named = list_named_arguments(text, kernel)
+    named.sort(key=lambda arguments: str(block_items) not in [value.rstrip("uUlL") for value in arguments.values()])
+    return named[0] if named else {name: _choose_usual(name, kind, block_items) for name, kind in kinds.items()}
+
+
+def list_named_arguments(text: str, kernel: FunctionDeclaration) -> list[dict[str, str]]:
+    """Parameter -> argument of each instance of a kernel's template that the text launches or instantiates. Raises
+    BadInput for parameters that are no types, numbers or truths."""
+    kinds = _read_parameters(kernel)
+    instances = _find_instances(text, kernel.name)
+    return [dict(zip(kinds, arguments, strict=True)) for arguments in instances if _fits_parameters(kinds, arguments)]
 
 
 def fill_in_types(declaration: str, arguments: Mapping[str, str]) -> str:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from hipsynth.source.harness import HarnessChoices, add_harness, choose_launches
-from hipsynth.source.launch_shapes import Shape, count_groups, find_launch_block, find_launch_grid
+from hipsynth.source.launch_shapes import (
+    Shape,
+    count_groups,
+    find_indexed_block,
+    find_launch_block,
+    find_launch_grid,
+)
 from hipsynth.source.outline import outline_kernels
 
 HOST = "#define ROWS 8  // of a tile\nconstexpr int WIDTH = 32;\nvoid forward(torch::Tensor x) {\n  BODY\n}\n"
@@ -110,3 +116,45 @@ def test_numbers_of_the_host_code_are_those_of_the_kernel() -> None:
     assert launch.numbers == {"n": 4096.0, "m": 1024.0} and launch.grid == (64, 1, 1)
     (chosen,) = choose_launches(text, HarnessChoices(values={"n": 128}))
     assert chosen.numbers["n"] == 128
+
+
+@pytest.mark.parametrize(
+    ("body", "shape"),
+    [
+        ("x[blockIdx.x * 64 + threadIdx.x] = 1;", (64, 1, 1)),
+        ("int i = threadIdx.x + TILE * blockIdx.x;", (32, 1, 1)),
+        ("int r = blockIdx.y * ROWS + threadIdx.y, c = blockIdx.x * TILE + threadIdx.x;", (32, 8, 1)),
+        ("int i = blockIdx.x * N + threadIdx.x;", (128, 1, 1)),
+        ("int i = blockIdx.x * blockDim.x + threadIdx.x;", None),
+        ("int i = blockIdx.x * 1024 + threadIdx.x; i += blockDim.x;", None),
+        ("int i = blockIdx.x * 64 + threadIdx.x, j = blockIdx.x * 32 + threadIdx.x;", None),
+        ("int i = blockIdx.x * 64 + threadIdx.y;", None),
+        ("int i = blockIdx.x * M + threadIdx.x;", None),
+        ("int i = blockIdx.x * 4096 + threadIdx.x;", None),
+        ("int i = blockIdx.x * n + threadIdx.x;", None),
+    ],
+)
+def test_kernels_say_what_work_groups_their_indices_are_for(body: str, shape: Shape | None) -> None:
+    head = "#define ROWS 8\nconstexpr int TILE = 32;\ntemplate <int N, int M>\n"
+    named = "template __global__ void k<128, 2>(float*, int);\ntemplate __global__ void k<128, 4>(float*, int);\n"
+    text = f"{head}__global__ void k(float* x, int n) {{ {body} }}\n{named}"
+    (kernel,) = [found for found in outline_kernels(text) if found.defined]
+    assert find_indexed_block(text, kernel) == shape
+    usual = (16, 16, 1) if "threadIdx.y" in body else (256, 1, 1)
+    assert choose_launches(text, HarnessChoices())[0].block == (shape or usual)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "body", "shape"),
+    [
+        ("128", "x[blockIdx.x * blockDim.x + threadIdx.x] = 1;", (128, 1, 1)),
+        ("2 * WAVE, 4", "x[blockIdx.x * blockDim.x + threadIdx.x] = 1;", (128, 1, 1)),
+        ("1024", "x[blockIdx.x * blockDim.x + threadIdx.x] = 1;", (256, 1, 1)),
+        ("100", "x[threadIdx.y * 16 + threadIdx.x] = 1;", (16, 6, 1)),
+        ("8", "x[threadIdx.y * 16 + threadIdx.x] = 1;", (8, 1, 1)),
+        ("unknown", "x[threadIdx.x] = 1;", (256, 1, 1)),
+    ],
+)
+def test_chosen_work_groups_keep_within_launch_bounds(bounds: str, body: str, shape: Shape) -> None:
+    text = f"#define WAVE 64\n__global__ void __launch_bounds__({bounds}) k(float* x) {{ {body} }}\n"
+    assert choose_launches(text, HarnessChoices())[0].block == shape
