@@ -31,8 +31,23 @@ Examples:
     show_default=True,
     help="Samples per split decoded without a forced skeleton, to measure valid JSON.",
 )
+@click.option(
+    "--share",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Of the held-out programs, those that are scored: previews of a large corpus take long.",
+)
 @json_option
-def command(model: Path, corpus: Path, out: Path | None, backend: str | None, free_samples: int, as_json: bool) -> None:
+def command(
+    model: Path,
+    corpus: Path,
+    out: Path | None,
+    backend: str | None,
+    free_samples: int,
+    share: float,
+    as_json: bool,
+) -> None:
     """Score MODEL on the held-out parts of CORPUS in the form of the paper's Table 4, with three baselines.
 
     Splits: `lineage` (no copy of a test program in training), `random` (as in the paper; leaks copies into training),
@@ -48,6 +63,7 @@ def command(model: Path, corpus: Path, out: Path | None, backend: str | None, fr
         model,
         load_samples(corpus, backend, every_device=is_analytic(model), every_kernel=is_analytic(model)),
         free_samples=free_samples,
+        share=share,
         note=print_note,
     )
     save_evaluation(evaluation, model)

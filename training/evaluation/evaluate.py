@@ -17,7 +17,7 @@ from hipsynth.profiling import metrics as table
 from hipsynth.training.analytic.baseline import AnalyticBaseline
 from hipsynth.training.analytic.model import DURATION, AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR
-from hipsynth.training.data.dataset import TEST_PARTS, LabelledSample, measure_leak, split_samples
+from hipsynth.training.data.dataset import TEST_PARTS, LabelledSample, hash_share, measure_leak, split_samples
 from hipsynth.training.data.prompt import parse_answer
 from hipsynth.training.data.training_set import read_training_set
 from hipsynth.training.evaluation.documents import (
@@ -61,6 +61,7 @@ def evaluate_model(
     samples: Sequence[LabelledSample],
     *,
     free_samples: int = FREE_SAMPLES,
+    share: float = 1.0,
     disassemble: Disassemble | None = None,
     note: Note | None = None,
 ) -> Evaluation:
@@ -68,13 +69,17 @@ def evaluate_model(
 
     `lineage` is leak-free; `random` holds out single samples whose programs were trained on under other names or
     flags, like the paper's test set; for the others see training.data.dataset. Samples that the model was trained
-    on are excluded from every split. The baselines are fitted on the model's training samples, if the corpus has them.
-    `note` receives progress messages. Raises BadInput if nothing is held out, MissingDependency if there is no finished
-    model.
+    on are excluded from every split. `share`: of the held-out programs, those that are scored. The baselines are fitted
+    on the model's training samples, if the corpus has them. `note` receives progress messages. Raises BadInput if
+    nothing is held out, MissingDependency if there is no finished model.
     """
     report = note or (lambda _: None)
     predictor = open_predictor(model)
     train, parts, excluded = held_out(model, samples)
+    if share < 1:
+        parts = {
+            name: [s for s in part if hash_share(f"scored:{s.program_id}") < share] for name, part in parts.items()
+        }
     if not train:
         report("none of the model's training samples is in this corpus: no baselines")
     if not any(parts.values()):

@@ -131,6 +131,13 @@ def test_lora_trains_adapters_alone_and_answers(tmp_path: Path, model: Path) -> 
     assert set(found.metrics) == set(paper_ids())
 
 
+def test_a_share_of_the_held_out_programs_is_scored(model: Path) -> None:
+    others = [made.sample(number, 0, *made.TARGETS[0], "handwritten") for number in range(300, 320)]
+    half = evaluate_model(model, SAMPLES + others, free_samples=1, share=0.5, disassemble=lambda *_: None)
+    scored = {sample.program_id for sample in half.parts["handwritten"]}
+    assert 4 < len(scored) < 16 and half.document.splits["handwritten"].n == len(half.parts["handwritten"])
+
+
 def test_evaluation_has_the_documented_shape(model: Path, tmp_path: Path) -> None:
     found = evaluate_model(model, SAMPLES + HAND, free_samples=2, disassemble=lambda *_: None)
     document = document_json(found.document)
