@@ -100,10 +100,10 @@ def command(
 ) -> None:
     """Predict the metrics of the kernels in FILE without executing them as a whole.
 
-    The default predictor compiles the program, runs its host code to learn the launches, interprets a few work-groups,
-    and corrects the result by what labels taught. A language model (`--model`) reads the source alone, or calls tools
-    where it was trained to. ARGS after `--` are the program's command line. Of a Python script, the Triton kernels that
-    it launches are predicted.
+    The default predictor compiles the program, runs its host code to learn the launches, interprets a sample of
+    work-groups, and corrects the result by what labels taught. A language model (`--model`) reads the source alone, or
+    calls tools where it was trained to. ARGS after `--` are the program's command line. Of a Python script, the Triton
+    kernels that it launches are predicted.
     """
     from hipsynth.core.time_limit import processor_time_limit
     from hipsynth.library.predict import open_analytic, predict_completed, read_question

@@ -1,8 +1,8 @@
-"""The backend that runs few work-groups: compiles a program, runs its host code to record the launches, and interprets
-a few work-groups of each (profiling/preview).
+"""The backend that runs a sample of work-groups: compiles a program, runs its host code to record the launches, and
+interprets a sample of the work-groups of each (profiling/preview).
 
-A program costs its compiles and some tens of milliseconds, and nothing checks its results. Its figures are estimates
-(docs/explanation/prediction.md says how near); corpora keep them apart from executed ones.
+A program costs its compiles and some tenths of a second for each launch, and nothing checks its results. Its figures
+are estimates (docs/explanation/prediction.md says how near); corpora keep them apart from executed ones.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Runs the host side of a program in the sandbox, and reads which launches it makes.
 
 Kernels run only as far as a small budget of work goes, so that loops that wait for their results end; counters come
-from the interpretation of a few work-groups afterwards (profiling.preview.interpret). What a run recorded is kept in
-the cache: launches do not depend on what kernels do inside, so editing a kernel runs nothing again.
+from the interpretation of a sample of work-groups afterwards (profiling.preview.interpret). What a run recorded is
+kept in the cache: launches do not depend on what kernels do inside, so editing a kernel runs nothing again.
 """
 
 from __future__ import annotations

@@ -35,9 +35,9 @@ documented in docs/explanation/validation.md.
 """,
     "preview": """
 HIP programs and estimates of the hardware counters of their kernels on AMD Instinct accelerators: generated sources,
-compiled by the real AMDGPU compiler for gfx90a and gfx942; their host code is run, and a few work-groups of each launch
-are interpreted by hipsynth. **All labels are previews: estimates, neither executed in full nor measured**; how near
-they are to executed labels is documented in docs/explanation/prediction.md.
+compiled by the real AMDGPU compiler for gfx90a and gfx942; their host code is run, and a sample of each launch's
+work-groups is interpreted by hipsynth. **All labels are previews: estimates, neither executed in full nor measured**;
+how near they are to executed labels is documented in docs/explanation/prediction.md.
 """,
 }
 BODY = """```python

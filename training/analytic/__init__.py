@@ -1,2 +1,2 @@
-"""The default predictor: a few work-groups are interpreted, scaled to the whole launch by the simulator's timing model,
-and corrected by what was learned from labels."""
+"""The default predictor: a sample of work-groups is interpreted, scaled to the whole launch by the simulator's timing
+model, and corrected by what was learned from labels."""

@@ -17,7 +17,7 @@ class AnalyticBaseline:
     """Previews and their learned correction; None for samples that have no preview."""
 
     name = "analytic"
-    about = "a few work-groups interpreted and scaled by the timing model, then corrected by gradient boosting"
+    about = "a sample of work-groups interpreted and scaled by the timing model, then corrected by gradient boosting"
 
     def __init__(self, model: AnalyticModel | None = None, workers: int = 0) -> None:
         self.model, self.workers = model, workers or os.cpu_count() or 1
