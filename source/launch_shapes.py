@@ -68,16 +68,16 @@ def find_indexed_block(text: str, kernel: FunctionDeclaration) -> Shape | None:
     body = code[slice(*kernel.body)]
     if _GROUP_SIZE.search(body):
         return None
-    found: dict[str, set[int | None]] = {}
+    sizes: dict[str, set[int | None]] = {}
     for match in _OWN_INDEX.finditer(body):
         words = [word for word in match.groups() if word]
         size = next((word for word in words if word not in "xyz"), "")
         if size and len({word for word in words if word != size}) == 1:
             axis = next(word for word in words if word != size)
-            found.setdefault(axis, set()).add(_read_size(text, code[: kernel.start], kernel, size))
-    sides = [found.get(axis, {1}) for axis in "xyz"]
+            sizes.setdefault(axis, set()).add(_read_size(text, code[: kernel.start], kernel, size))
+    sides = [sizes.get(axis, {1}) for axis in "xyz"]
     x, y, z = (next(iter(side)) if len(side) == 1 else None for side in sides)
-    if not found or x is None or y is None or z is None:
+    if not sizes or x is None or y is None or z is None:
         return None
     return (x, y, z) if min(x, y, z) >= 1 and x * y * z <= MOST_GROUP_ITEMS else None
 

@@ -171,20 +171,28 @@ def record_launches(run: HostRun, signatures: Mapping[str, str], keep: bool = Tr
     return launches
 
 
+@dataclass(frozen=True)
+class RecordingSeconds:
+    """Of a run that is recorded: processor time of its host code, and work on its kernels, at fixed prices."""
+
+    host: float
+    kernels: float
+
+
 def run_recording(
     artefacts: api.Artefacts,
     device: DeviceTable,
     folder: Path,
     arguments: Sequence[str],
     mounts: Mapping[str, Path] | None = None,
-    seconds: float = HOST_SECONDS,
-    kernel_seconds: float | None = None,
+    allowed: RecordingSeconds | None = None,
 ) -> api.RunResult:
     """Runs a built program; its launches are in the file launch_record.FILE of `folder`, its working folder."""
+    seconds = allowed or RecordingSeconds(HOST_SECONDS, KERNEL_SECONDS)
     limits = RunLimits(
-        time_s=seconds,
+        time_s=seconds.host,
         memory_bytes=MEMORY_BYTES,
-        budget_s=KERNEL_SECONDS if kernel_seconds is None else kernel_seconds,
+        budget_s=seconds.kernels,
         settled_launches=SETTLED,
         strict_bounds=False,
         caches=False,

@@ -24,6 +24,7 @@ from hipsynth.profiling.preview.record import (
     HARMLESS,
     Recording,
     RecordingHead,
+    RecordingSeconds,
     data_files,
     load_recording,
     read_recording,
@@ -39,8 +40,8 @@ from hipsynth.simulator.scripts.compiled_kernels import reuse_compiled
 from hipsynth.simulator.scripts.prepare import package_versions, prepare_script
 from hipsynth.toolchain import sandbox
 
-SCRIPT_SECONDS = 40.0  # of processor time: imports, PyTorch's operators, compilers
-CHECKED_SECONDS = 0.5  # of work on kernels: many scripts check small results and go on
+# Imports, PyTorch's operators and compilers take long; many scripts check small results and go on.
+SECONDS = RecordingSeconds(host=40.0, kernels=0.5)
 _ERROR = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception)\b.*", re.MULTILINE)
 _ERROR_CHARACTERS = 300
 
@@ -72,9 +73,7 @@ def record_script(project: Project, device: DeviceTable) -> Recording:
     with sandbox.job_folder() as job:
         placed = place_program(project, project.sources[0].path.name, artefacts, job / "run")
         with reuse_compiled(project, placed.artefacts, placed.folder) as runnable:
-            run = run_recording(
-                runnable, device, placed.folder, placed.arguments, placed.mounts, SCRIPT_SECONDS, CHECKED_SECONDS
-            )
+            run = run_recording(runnable, device, placed.folder, placed.arguments, placed.mounts, SECONDS)
         path = placed.folder / FILE
         data = read_regular(path, MOST_BYTES) if path.exists() else b""
         head = _head_of(run)
@@ -113,7 +112,7 @@ def _entry_of(project: Project, device: DeviceTable) -> Path | None:
         return None
     text = project.sources[0].path.read_text(errors="surrogateescape")
     versions = [api.core_version(), toolchain.find_toolchain().identity, package_versions()]
-    parts = [*versions, CHECKED_SECONDS, SCRIPT_SECONDS, device.name, text, project.arguments, files]
+    parts = [*versions, SECONDS.kernels, SECONDS.host, device.name, text, project.arguments, files]
     return cache_dir() / "launches" / hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 

@@ -39,9 +39,9 @@ class SharedDevice:
 
     def place(self, core: NativeDevice, buffer: DeviceBuffer, allocate: Callable[[DeviceBuffer], int]) -> int:
         """The address of a buffer: where it lies already, else of a new allocation, in place of what lay there."""
-        known = self.places.get(buffer.start)
-        if known is not None and known[0] == buffer.bytes:
-            return known[1]
+        earlier = self.places.get(buffer.start)
+        if earlier is not None and earlier[0] == buffer.bytes:
+            return earlier[1]
         end = buffer.start + max(1, buffer.bytes)
         for start, (size, address) in list(self.places.items()):
             if start < end and buffer.start < start + max(1, size):
