@@ -31,13 +31,14 @@ def train_analytic(
     note: Callable[[str], None] = lambda _: None,
     workers: int = 0,
 ) -> ModelRecord:
-    """Fits the correction, and the model of texts that do not compile, to the training and validation parts and writes
-    the model folder `out`; returns its record.
+    """Fits the correction to the training and validation parts, of their programs the config's share, and the model of
+    texts that do not compile to all of them, and writes the model folder `out`; returns its record.
 
     Compiles and previews every build once (the build cache makes a second run short). Raises BadInput (too few samples,
     a leak), UsageError (`out` holds another model).
     """
     parts = split_samples(samples)
+    texts = [*parts["train"], *parts["valid"]]
     for name in ("train", "valid"):
         parts[name] = [s for s in parts[name] if hash_share(f"learned:{s.program_id}") < config.share]
     used = [*parts["train"], *parts["valid"]]
@@ -52,7 +53,7 @@ def train_analytic(
     model = AnalyticModel.fit(learned, _describe_labels(used, len(learned)))
     out.mkdir(parents=True, exist_ok=True)
     model.save(out / PREDICTOR)
-    TextModel.fit(used).save(out / TEXT_MODEL.name)
+    TextModel.fit(texts).save(out / TEXT_MODEL.name)
     write_training_set(out, describe_training_set(used))
     record = _describe_model(config, fingerprint, parts, len(learned), model)
     write_whole(out / RECORD, json.dumps(record, indent=1))
