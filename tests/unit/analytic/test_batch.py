@@ -41,7 +41,7 @@ def test_a_sweep_is_near_the_single_answers() -> None:
     variants = sweep_variants(["arg1=2000:900000:1.02", "block=128,256"], [BUILD], LaunchAssumptions())
     found = predict_variants(predictor, SOURCE, variants)
     assert len(found) == len(variants) > 500
-    assert sum(answer.interpolated for answer in found) > 0.8 * len(found)  # small grids are interpreted as a whole
+    assert sum(answer.interpolated for answer in found) > 0.7 * len(found)  # small grids are interpreted as a whole
     for answer in [*found[3::97], found[0], found[-1]]:
         (kernel,) = answer.prediction.kernels
         (alone,) = predictor.predict(SOURCE, *BUILD, answer.variant.question).kernels
