@@ -202,8 +202,7 @@ def interpret_all(
             known_sensitivity = max(same_shape) if len(same_shape) == ENOUGH else None if sensitivities else 0.0
             interpreted = interpret_launch(interpreter, todo[0], known_sensitivity, device)
         except OutOfTime:
-            failures += [out_of_time(launch.kernel) for launch in todo]
-            break
+            return ProgramPreviews(previews, failures + [out_of_time(launch.kernel) for launch in todo])
         launch = todo.pop(0)
         if isinstance(interpreted, PreviewFailure):
             failures.append(interpreted)

@@ -1,0 +1,98 @@
+"""Launches of a preview that follow each other on one device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pytest
+
+from hipsynth.core.time_limit import OutOfTime
+from hipsynth.profiling.preview.interpret import Interpreter, Preview, ScaledCounts
+from hipsynth.profiling.preview.launch import DeviceBuffer, DeviceLaunch
+from hipsynth.profiling.preview.programs import device_code, find_launches, interpret_all
+from hipsynth.profiling.preview.shared_device import SharedDevice
+from hipsynth.simulator.devices import load_device
+from hipsynth.simulator.native_core import NativeDevice
+
+SOURCE = """#include <hip/hip_runtime.h>
+__global__ void scale(float4* y, const float4* x) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  y[i] = make_float4(2 * x[i].x, x[i].y, x[i].z, x[i].w);
+}
+__global__ void rotate(float4* y, const float4* x) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  y[i] = make_float4(x[i].y, x[i].z, x[i].w, x[i].x);
+}
+int main() {
+  const int n = 1 << 21;
+  float4 *a, *b;
+  hipMalloc(&a, n * 16);
+  hipMalloc(&b, n * 16);
+  LAUNCHES
+}
+"""
+ONCE, TIMES = "scale<<<n / 256, 256>>>(b, a);", 5
+
+
+def launches_of(*calls: str) -> tuple[Interpreter, Sequence[DeviceLaunch]]:
+    text = SOURCE.replace("LAUNCHES", " ".join(calls))
+    interpreter = Interpreter(device_code(text, "gfx942", "-O3"), load_device("mi300x"))
+    return interpreter, find_launches(text, interpreter).launches
+
+
+def previews_of(*calls: str) -> list[Preview]:
+    interpreter, launches = launches_of(*calls)
+    return interpret_all(launches, interpreter).previews
+
+
+def test_a_launch_finds_in_the_infinity_cache_what_an_earlier_one_left() -> None:
+    rotate = "rotate<<<n / 256, 256>>>(a, b);"
+    (alone,), (_, later) = previews_of(rotate), previews_of(ONCE, rotate)
+    assert later.duration_ns < 0.95 * alone.duration_ns
+    assert later.counters["SQ_INSTS"] == alone.counters["SQ_INSTS"]
+
+
+def test_a_launch_that_is_made_again_has_the_mean() -> None:
+    (first,), (mean,) = previews_of(ONCE), previews_of(*[ONCE] * TIMES)
+    assert mean.launch.times == TIMES
+    interpreter, launches = launches_of(ONCE)
+    device = SharedDevice()
+    interpreter.count(launches[0], device)
+    counted = interpreter.count(launches[0], device)
+    assert counted is not None
+    later = interpreter.scale_counts(launches[0], counted)
+    assert later.duration_ns < first.duration_ns
+    assert math.isclose(mean.duration_ns, (first.duration_ns + (TIMES - 1) * later.duration_ns) / TIMES)
+
+
+def test_time_that_ends_before_the_second_pass_leaves_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    (first,) = previews_of(ONCE)
+    interpreter, launches = launches_of(*[ONCE] * TIMES)
+    count, turns = Interpreter.count, iter(range(9))
+
+    def count_once(self: Interpreter, launch: DeviceLaunch, device: SharedDevice | None = None) -> ScaledCounts | None:
+        if next(turns):
+            raise OutOfTime
+        return count(self, launch, device)
+
+    monkeypatch.setattr(Interpreter, "count", count_once)
+    answered = interpret_all(launches, interpreter)
+    assert [preview.duration_ns for preview in answered.previews] == [first.duration_ns] and not answered.failures
+
+
+def test_buffers_keep_their_places_until_others_take_them() -> None:
+    interpreter, _ = launches_of(ONCE)
+    device = SharedDevice()
+    core: NativeDevice = device.start(interpreter._native_device)
+    first, same, over = (DeviceBuffer(start, size) for start, size in ((4096, 8192), (4096, 8192), (8192, 4096)))
+
+    def allocate(buffer: DeviceBuffer) -> int:
+        return core.allocate(buffer.bytes)
+
+    address = device.place(core, first, allocate)
+    assert device.place(core, same, allocate) == address and len(device.places) == 1
+    device.place(core, over, allocate)
+    assert set(device.places) == {8192}
+    device.end()
+    assert device.start(interpreter._native_device) is not core and not device.places
