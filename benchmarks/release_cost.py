@@ -86,10 +86,10 @@ def watched(costs: ReleaseCosts) -> Iterator[None]:
         costs.add("host code of programs, and their start", result.cpu_s)
         return result
 
-    def interpreted(self: Interpreter, kernel: Any, launch: Any, assumed: DataAssumption, refine: bool) -> ScaledCounts:
+    def interpreted(self: Interpreter, kernel: Any, launch: Any, assumed: DataAssumption, *device: Any) -> ScaledCounts:
         begin = time.process_time()
         try:
-            return interpret(self, kernel, launch, assumed)
+            return interpret(self, kernel, launch, assumed, *device)
         finally:
             seconds = time.process_time() - begin
             costs.add(f"interpret{'' if assumed == ASSUMPTIONS[0] else ', other data'}", seconds)
