@@ -2,7 +2,7 @@
 
 The kernel's machine code is interpreted on the memory that the launch was recorded with, at the addresses that the
 program saw; what is not recorded holds made-up data. What depends on such data (branches, gathered addresses) is a
-guess, and what earlier launches left in the caches is not seen; `training` corrects for both.
+guess, which `training` corrects for.
 """
 
 from __future__ import annotations

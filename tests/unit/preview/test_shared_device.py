@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -79,6 +80,28 @@ def test_time_that_ends_before_the_second_pass_leaves_the_first(monkeypatch: pyt
     monkeypatch.setattr(Interpreter, "count", count_once)
     answered = interpret_all(launches, interpreter)
     assert [preview.duration_ns for preview in answered.previews] == [first.duration_ns] and not answered.failures
+
+
+def test_nothing_is_interpreted_after_the_limit_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The timer raises once: a second pass would not be ended."""
+    interpreter, launches = launches_of(*[ONCE] * TIMES, "rotate<<<n / 256, 256>>>(a, b);")
+    preview, kernels = Interpreter.preview, list[str]()
+
+    def end_at_second(self: Interpreter, launch: DeviceLaunch, *more: Any) -> Preview | None:
+        if launch.kernel == "rotate":
+            raise OutOfTime
+        return preview(self, launch, *more)
+
+    def note_count(self: Interpreter, launch: DeviceLaunch, *more: Any) -> ScaledCounts | None:
+        kernels.append(launch.kernel)
+        return count(self, launch, *more)
+
+    count = Interpreter.count
+    monkeypatch.setattr(Interpreter, "preview", end_at_second)
+    monkeypatch.setattr(Interpreter, "count", note_count)
+    answered = interpret_all(launches, interpreter)
+    assert kernels == ["scale"] and len(answered.previews) == 1
+    assert [failure.kernel for failure in answered.failures] == ["rotate"]
 
 
 def test_buffers_keep_their_places_until_others_take_them() -> None:
