@@ -1,10 +1,12 @@
 """Collects what moves of `synth optimize` are worth, learns their order, and scores it.
 
-    python -m studies.move_order FOLDER [--programs N] [--workers N] [--stage collect|fit|score ...] [--page]
+    python -m studies.move_order FOLDER [--programs N] [--held-out] [--workers N] [--stage collect|fit|score ...]
+        [--page]
 
 `collect` values the moves of N generated programs and of the naive handwritten ones by previews, and goes on after an
-interruption; FOLDER/moves.jsonl holds the results. `fit` writes the order that `synth optimize` and the tool `propose`
-use, learned from the training part. `score` tests it on the rest. --page writes the tables of
+interruption; FOLDER/moves.jsonl holds the results. With --held-out it leaves out the training part: the rest is enough
+for `score`, and for the questions of studies.reasoning_table. `fit` writes the order that `synth optimize` and the tool
+`propose` use, learned from the training part. `score` tests it on the rest. --page writes the tables of
 docs/reference/reasoning.md.
 """
 
@@ -23,6 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hipsynth.core.program import Program, ProgramRun
+from hipsynth.core.store.splits import splits_of
 from hipsynth.synth.generate.producer import generate_programs
 from hipsynth.tuning.optimize.move_order import SHIPPED, MoveOrder, OrderedMove, take_turns
 from hipsynth.tuning.optimize.move_paths import ValuationJob, collect_move_values
@@ -73,6 +76,21 @@ def generated_jobs(count: int) -> Iterator[ValuationJob]:
     """Generated programs, on the architectures by turns."""
     for number, program in enumerate(generate_programs(count, SEED)):
         yield ValuationJob(program, target_of(ARCHS[number % len(ARCHS)]))
+
+
+def is_held_out(job: ValuationJob) -> bool:
+    """Whether nothing is learned from a job's program."""
+    program = job.program
+    return splits_of([program.family], [program.lineage or program.id], origins=[program.origin]) != ["train"]
+
+
+def list_jobs(count: int, only_held_out: bool) -> Iterator[ValuationJob]:
+    """What is to be collected of `count` generated programs and the handwritten ones, which come last if only what is
+    held out is asked for."""
+    generated = generated_jobs(count)
+    if only_held_out:
+        return itertools.chain(filter(is_held_out, generated), handwritten_jobs())
+    return mix_jobs(generated, handwritten_jobs())
 
 
 def mix_jobs(many: Iterator[ValuationJob], few: Iterator[ValuationJob]) -> Iterator[ValuationJob]:
@@ -202,6 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--programs", type=int, default=1000)
+    parser.add_argument("--held-out", action="store_true", help="collect nothing of the training part")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--stage", choices=STAGES, action="append", help="may be repeated; default: all")
     parser.add_argument("--page", action="store_true", help=f"write the tables into {PAGE.relative_to(ROOT)}")
@@ -213,7 +232,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     for stage in options.stage or STAGES:
         if stage == "collect":
-            jobs = mix_jobs(generated_jobs(options.programs), handwritten_jobs())
+            jobs = list_jobs(options.programs, options.held_out)
             collect_move_values(jobs, moves, options.workers, say)
         elif stage == "fit":
             fit_order(moves).save(SHIPPED)

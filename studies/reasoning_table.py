@@ -1,12 +1,13 @@
 """Lets models optimize held-out kernels with tools, beside the search and policies without a model.
 
-    python -m studies.reasoning_table --trained FOLDER [--reinforced FOLDER] [--untrained BASE] [--arch A ...]
-        [--traces FOLDER] [--kernels N] [--tools-only] [--as-is] [--page]
+    python -m studies.reasoning_table [--trained FOLDER] [--reinforced FOLDER] [--untrained BASE] [--arch A ...]
+        [--traces FOLDER] [--group G ...] [--kernels N] [--tools-only] [--as-is] [--page]
 
 All work on the naive versions of handwritten problems, and with --traces on programs of held-out lineages with
 something to gain; none is in training. Models have the tools, or write the kernels again in one answer; policies choose
-among the proposed moves. What any of them ends with is verified like an answer of the search. Results are kept in
-out/reasoning.jsonl, and a second call goes on; --page writes the tables of docs/reference/reasoning.md.
+among the proposed moves, two of them with as many calls as the trained model made, or without one the best preview.
+What any of them ends with is verified like an answer of the search. Results are kept in out/reasoning.jsonl, and a
+second call goes on; --page writes the tables of docs/reference/reasoning.md.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,7 +42,7 @@ from studies.reasoning_traces import training_set
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "reasoning.md"
 TABLES = "studies.reasoning_table"
 KEPT, JOURNAL = Path("out/reasoning.jsonl"), Path("out/reasoning-runs")
-BUDGET_S, CALLS, WHOLE, RUN_S = 30.0, 16, 700, 30.0
+BUDGET_S, CALLS, WHOLE, RUN_S = 60.0, 16, 700, 30.0
 ARCHS = ("gfx942", "gfx90a")
 ONE_SHOT = "Write the kernels again so that they run faster and do the same. Answer with one ```cpp block."
 HARMLESS = ("", "not faster")  # why a program that was made is not the answer
@@ -81,7 +82,7 @@ class KeptAnswer:
 
 @dataclass
 class OptimizeQuestion:
-    """A program on a target, and what any contender has measured of it. `calls`: that the trained model made."""
+    """A program on a target, and what any contender has measured of it. `calls`: that leader_of() made."""
 
     group: str
     name: str
@@ -172,10 +173,15 @@ def list_contenders(options: argparse.Namespace) -> dict[str, tuple[str, Answeri
             rows[f"{name}, tools"] = model, lambda question, f=folder: run_with_tools(local(f), question)  # type: ignore[misc]
             if name != "reinforced" and not options.tools_only:
                 rows[f"{name}, no tools"] = model, lambda question, f=folder: rewrite_once(local(f), question)  # type: ignore[misc]
-    model = f"as {rows[TRAINED][0]}"
+    model = f"as {rows[leader_of(rows)][0]}"
     rows[ORDER] = model, lambda question: run_with_tools(LearnedMoves(), question, question.calls)
     rows[RANDOM] = model, lambda question: run_with_tools(RandomMoves(), question, question.calls)
     return rows
+
+
+def leader_of(rows: Collection[str]) -> str:
+    """The contender whose calls are those of the policies that read no preview."""
+    return TRAINED if TRAINED in rows else PREVIEWS
 
 
 def path_gain(valued: ValuedProgram) -> float:
@@ -189,10 +195,11 @@ def path_gain(valued: ValuedProgram) -> float:
 
 def list_questions(options: argparse.Namespace) -> Iterator[OptimizeQuestion]:
     """The programs on each architecture. Those of lineages come with the architecture of their recorded path."""
+    groups = options.group or tuple(GROUPS)
     for arch in options.arch or ARCHS:
-        for _, path in list(naive())[: options.kernels]:
+        for _, path in list(naive())[: options.kernels if "handwritten" in groups else 0]:
             yield OptimizeQuestion("handwritten", path.stem, path.read_text(), target_of(arch))
-        if options.traces is not None:
+        if options.traces is not None and "lineages" in groups:
             paths = (row for row in read_jobs(options.traces / "moves.jsonl") if row.states)
             heldout = [row for row in paths if row.states[0].split in ("validation", "test", "unseen_families")]
             worth = [row for row in heldout if row.states[0].arch == arch and path_gain(row) >= WORTH]
@@ -229,7 +236,7 @@ def answer_questions(
                 keep_answer(KeptAnswer(*key, past_answers[key]))
             if key in past_answers:
                 place[name] = past_answers[key]
-                question.calls = past_answers[key].calls if name == TRAINED else question.calls
+                question.calls = past_answers[key].calls if name == leader_of(rows) else question.calls
     return answers
 
 
@@ -267,12 +274,13 @@ def make_tables(answers: Mapping[tuple[str, str], Mapping[str, Answer]], rows: S
 def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The options of the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trained", required=True, help="model of `synth train TRACES --config tools-smollm2`")
+    parser.add_argument("--trained", default="", help="model of `synth train TRACES --config tools-smollm2`")
     parser.add_argument("--reinforced", default="", help="that model after `--config tools-grpo`")
-    parser.add_argument("--untrained", default="smollm2", help="the base that it was before")
+    parser.add_argument("--untrained", default="", help="the base that it was before, smollm2 for example")
     parser.add_argument("--kernels", type=int, default=40, help="of each kind and architecture, at most")
     parser.add_argument("--arch", action="append", choices=ARCHS, help="may be repeated; default: both")
     parser.add_argument("--traces", type=Path, help="folder of `synth traces`, for its held-out programs")
+    parser.add_argument("--group", action="append", choices=tuple(GROUPS), help="may be repeated; default: all")
     parser.add_argument("--tools-only", action="store_true", help="no row of models without tools")
     parser.add_argument("--as-is", action="store_true", help="ask nothing more: tables of what is kept")
     parser.add_argument("--page", action="store_true", help="write the tables into the page")
@@ -284,7 +292,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = list_contenders(options)
     text = make_tables(answer_questions(options, rows), list(rows))
     print(text)
-    if options.traces is not None and (record := model_record(Path(options.trained))) is not None:
+    if options.traces is not None and options.trained and (record := model_record(Path(options.trained))) is not None:
         print(training_set(options.traces, Path(options.trained), record))
     if options.page:
         write_tables(PAGE, text, TABLES)

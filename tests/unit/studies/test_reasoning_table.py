@@ -120,6 +120,26 @@ def test_a_second_call_goes_on_and_the_control_gets_the_models_calls(
     assert len(asked) == 3
 
 
+def test_without_a_model_the_control_gets_the_calls_of_the_best_preview(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reasoning_table, "list_questions", lambda options: iter([question()]))
+    options = parse_options([])
+    rows = reasoning_table.list_contenders(options)
+    [answers] = reasoning_table.answer_questions(options, rows).values()
+    assert list(answers) == [SEARCH, reasoning_table.PREVIEWS, reasoning_table.ORDER, reasoning_table.RANDOM]
+    assert answers[reasoning_table.RANDOM].calls == answers[reasoning_table.PREVIEWS].calls < reasoning_table.CALLS
+
+
+def test_a_group_is_asked_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "scale.hip"
+    program.write_text(TEXT)
+    monkeypatch.setattr(reasoning_table, "naive", lambda: iter([("scale", program)]))
+    traces = str(tmp_path / "traces")
+    write_traces(tmp_path / "traces", ["test"])
+    for group in reasoning_table.GROUPS:
+        options = parse_options(["--traces", traces, "--group", group])
+        assert {row.group for row in list_questions(options)} == {group}
+
+
 def test_held_out_programs_with_something_to_gain_are_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reasoning_table, "naive", lambda: iter(()))
     paths = write_traces(tmp_path / "traces", ["train", "test"])
