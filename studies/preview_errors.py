@@ -32,12 +32,10 @@ from hipsynth.training.analytic.examples import (
     JOB_SECONDS,
     BuildSamples,
     group_builds,
-    launches_of,
     matching_preview,
     mean_quantities,
     previews_of,
 )
-from hipsynth.training.analytic.features import preview_quantities
 from hipsynth.training.analytic.quantities import NAMES, metric_quantities
 from hipsynth.training.data.dataset import LabelledSample, load_samples
 
@@ -95,12 +93,7 @@ def compared(sample: LabelledSample, found: ProgramPreviews) -> PreviewRow:
             launch_preview.reason for launch_preview in found.failures if launch_preview.kernel == name
         )
         return row_of(sample, {}, "; ".join(reasons) or NO_LAUNCH)
-    previewed = mean_quantities(
-        [
-            preview_quantities(launch_preview, sample.arch)
-            for launch_preview in launches_of(found.previews, preview, sample)
-        ]
-    )
+    previewed = mean_quantities(found.previews, preview, sample)
     true = metric_quantities(sample.metrics, sample.duration_ns, sample.arch)
     ratios = {name: (previewed[name] + 1) / (true[name] + 1) for name in NAMES}
     return row_of(sample, ratios, "", preview.by_data, preview.bottleneck)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import shlex
-import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -95,22 +95,32 @@ def preview_features(previews: Sequence[Preview], preview: Preview, sample: Labe
     """The mean quantities of a kernel's launches, with the features of `preview`."""
     bound = max(preview.bounds.values(), default=0.0)
     sensitivity = max(launch.sensitivity for launch in previews if launch.instance == preview.instance)
-    averaged = mean_quantities(
-        [preview_quantities(launch, sample.arch) for launch in launches_of(previews, preview, sample)]
-    )
     features = launch_features(preview, sample.device) | {SENSITIVITY: sensitivity}
-    return PreviewFeatures(features, averaged, preview.bottleneck, bound)
+    return PreviewFeatures(features, mean_quantities(previews, preview, sample), preview.bottleneck, bound)
 
 
-def launches_of(previews: Sequence[Preview], preview: Preview, sample: LabelledSample) -> list[Preview]:
-    """The launches that a label is the mean of: all of its kernel if these are as many, else the one like it."""
+def launches_of(previews: Sequence[Preview], preview: Preview, sample: LabelledSample) -> list[tuple[Preview, int]]:
+    """The launches that a label is the mean of, each with how often it was made: the first of its kernel, since runs
+    for labels end where launches repeat; the one like it, if fewer are known than the label has."""
     same = [launch for launch in previews if launch.instance == preview.instance]
-    return same if len(same) == sample.extra.get("dispatches") else [preview]
+    left = int(sample.extra.get("dispatches") or 0)
+    if not 0 < left <= sum(launch.launch.times for launch in same):
+        return [(preview, 1)]
+    counted = []
+    for launch in same:
+        if left <= 0:
+            break
+        counted.append((launch, min(left, launch.launch.times)))
+        left -= launch.launch.times
+    return counted
 
 
-def mean_quantities(parts: Sequence[Quantities]) -> Quantities:
-    """Mean of each quantity. Raises StatisticsError without parts."""
-    return {name: statistics.fmean(part[name] for part in parts) for name in NAMES}
+def mean_quantities(previews: Sequence[Preview], preview: Preview, sample: LabelledSample) -> Quantities:
+    """Mean of each quantity over the launches that a label is the mean of; `preview`: one of them."""
+    launches = launches_of(previews, preview, sample)
+    total = sum(times for _, times in launches)
+    parts = [(preview_quantities(launch, sample.arch), times / total) for launch, times in launches]
+    return {name: math.fsum(part[name] * share for part, share in parts) for name in NAMES}
 
 
 def matching_preview(previews: Sequence[Preview], sample: LabelledSample) -> Preview | None:

@@ -63,7 +63,7 @@ class LiveTools:
         if not previews:
             return None
         longest = max(previews, key=lambda preview: preview.duration_ns)
-        alike = sum(preview.instance == longest.instance for preview in previews)
+        alike = sum(preview.launch.times for preview in previews if preview.instance == longest.instance)
         sample = self._as_sample(text, short_name(longest.instance), alike)
         return preview_features(previews, longest, sample)
 

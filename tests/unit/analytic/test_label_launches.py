@@ -1,0 +1,44 @@
+"""Which of a run's previewed launches a label is the mean of."""
+
+from __future__ import annotations
+
+import pytest
+
+from hipsynth.profiling.preview.interpret import Preview
+from hipsynth.profiling.preview.launch import DeviceLaunch
+from hipsynth.training.analytic.examples import launches_of, mean_quantities
+from hipsynth.training.data.dataset import LabelledSample
+
+
+def preview_of(instance: str, duration_ns: float, times: int = 1) -> Preview:
+    launch = DeviceLaunch(instance, instance, (1, 1, 1), (64, 1, 1), 0, b"", times=times)
+    return Preview(launch, {}, {}, duration_ns, {}, "launch", {}, {}, {}, 0, 1, False, False, instance=instance)
+
+
+def sample_of(dispatches: int | None) -> LabelledSample:
+    about = {} if dispatches is None else {"dispatches": dispatches}
+    return LabelledSample(
+        "id", "lineage", "family", "generated", "text", "gfx942", "-O3", "mi300x", "a", {}, extra=about
+    )
+
+
+FIRST, OTHER, LATER = preview_of("a", 10.0, times=4), preview_of("b", 99.0), preview_of("a", 40.0, times=2)
+
+
+@pytest.mark.parametrize(
+    ("dispatches", "times"),
+    [(6, [4, 2]), (5, [4, 1]), (3, [3]), (1, [1])],
+)
+def test_a_label_is_the_mean_of_the_first_launches(dispatches: int, times: list[int]) -> None:
+    counted = launches_of([FIRST, OTHER, LATER], FIRST, sample_of(dispatches))
+    assert [launch is part for (launch, _), part in zip(counted, (FIRST, LATER), strict=False)] == [True] * len(times)
+    assert [number for _, number in counted] == times
+
+
+@pytest.mark.parametrize("dispatches", [7, None, 0])
+def test_a_label_of_more_launches_than_are_known_is_compared_with_the_one_like_it(dispatches: int | None) -> None:
+    assert launches_of([FIRST, OTHER, LATER], LATER, sample_of(dispatches)) == [(LATER, 1)]
+
+
+def test_each_launch_counts_as_often_as_it_was_made() -> None:
+    assert mean_quantities([FIRST, OTHER, LATER], FIRST, sample_of(6))["duration"] == pytest.approx(20.0)
