@@ -65,7 +65,8 @@ class RecordedLaunch:
     """One launch. Grid in work-groups; `arguments` as they lie in memory, with the addresses of `allocations`.
 
     `variables`: contents of the device code's variables by symbol. `by_data`: the kernel's addresses or branches may
-    depend on data. `times`: how often it was made, with other addresses or contents. `outcome`: "ran", "lost" (its
+    depend on data. `times`: how often it was made, with other addresses or contents; `in_a_row`: how
+    often directly after itself. `outcome`: "ran", "lost" (its
     results were not computed) or a SimError's reason; "" if the program ended in it. `after_read`: the host had seen
     what earlier kernels wrote, `after_loss`: or would have, had these run. `module`: code that was loaded while the
     program ran, as (code object, disassembly); None: the program's own. `variant`: JSON members, each followed by a
@@ -86,6 +87,7 @@ class RecordedLaunch:
     after_loss: bool
     variant: str
     times: int
+    in_a_row: int
     outcome: str
 
 
@@ -96,6 +98,7 @@ class _Launch:
     fixed: tuple[str, Dim, Dim, int, bool, bool, bytes]
     memory: tuple[tuple[Allocation, ...], Mapping[str, bytes], tuple[bytes, bytes] | None, bool, bool, str]
     times: int = 1
+    in_a_row: int = 0
     outcome: str = ""
 
 
@@ -144,7 +147,10 @@ class _Reader:
                 kinds[words[0]](words)
             except EOFError:
                 break
-        return [RecordedLaunch(*launch.fixed, *launch.memory, launch.times, launch.outcome) for launch in self.launches]
+        return [
+            RecordedLaunch(*launch.fixed, *launch.memory, launch.times, launch.in_a_row, launch.outcome)
+            for launch in self.launches
+        ]
 
     def _take_bytes(self, count: int) -> bytes:
         if count > len(self.data) - self.at:
@@ -208,8 +214,9 @@ class _Reader:
         self.launches.append(_Launch(fixed, memory))
 
     def _read_repetition(self, words: list[str]) -> None:
-        self.last = _parse_number(words[1])
+        before, self.last = self.last, _parse_number(words[1])
         self.launches[self.last].times += 1
+        self.launches[self.last].in_a_row += before == self.last
 
     def _read_end(self, words: list[str]) -> None:
         outcome = words[-1]

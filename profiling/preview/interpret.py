@@ -230,11 +230,12 @@ class Interpreter:
         assumed: DataAssumption,
         device: SharedDevice | None = None,
     ) -> ScaledCounts:
-        """`device`: where the launch runs, unless it depends on data or guesses; without one, caches are empty."""
+        """`device`: where the launch runs, unless it depends on guesses; without one, caches are empty."""
         by_data = self.by_data(kernel)
-        if device is None or by_data or assumed != ASSUMPTIONS[0]:
+        unsure = by_data and not is_certain(launch)
+        if device is None or unsure or assumed != ASSUMPTIONS[0]:
             device = SharedDevice()
-        core = device.start(lambda: self._native_device(MOST_BY_DATA if by_data else MOST_INSTRUCTIONS))
+        core = device.start(lambda: self._native_device(MOST_BY_DATA if unsure else MOST_INSTRUCTIONS))
         module = device.load(core, self.code.elf, self.code.disassembly)
         arguments = self._place_memory(device, core, module, launch, assumed, by_data)
         counted = core.launch(

@@ -42,10 +42,10 @@ class DeviceLaunch:
 
     Grid in work-groups; `arguments` as they lie in memory. `variables`: contents of the device code's variables by
     symbol. `module`: code that was loaded while the program ran, as (code object, disassembly). `by_data`: memory was
-    recorded because the kernel's addresses or branches may depend on it. `times`: how often it was made.
-    `after_read`: the host had seen what earlier kernels wrote; `after_loss`: or what lacked their results, so that the
-    program may in truth do something else. `language`, `meta`: as in KernelRecord. `failure`: why the recording run
-    could not execute it, NONE if it did or did not try.
+    recorded because the kernel's addresses or branches may depend on it. `times`: how often it was made, `in_a_row`:
+    how often directly after itself. `after_read`: the host had seen what earlier kernels wrote; `after_loss`: or what
+    lacked their results, so that the program may in truth do something else. `language`, `meta`: as in KernelRecord.
+    `failure`: why the recording run could not execute it, NONE if it did or did not try.
     """
 
     symbol: str
@@ -65,6 +65,7 @@ class DeviceLaunch:
     language: str = ""
     meta: Mapping[str, bool | int | str] = field(default_factory=dict, repr=False)
     failure: Reason = Reason.NONE
+    in_a_row: int = 0
 
     @cached_property
     def kernel(self) -> str:
@@ -89,6 +90,11 @@ class DeviceLaunch:
         """The buffers that arguments point to, each once; `offsets`: only those of these arguments."""
         buffers = {buffer.start: buffer for at, buffer in self.pointers if offsets is None or at in offsets}
         return list(buffers.values())
+
+    @property
+    def follows_itself(self) -> bool:
+        """Whether it was made several times, mostly directly after itself: it finds what it left in the caches."""
+        return self.times > 1 and 2 * self.in_a_row >= self.times - 1
 
     @property
     def has_contents(self) -> bool:

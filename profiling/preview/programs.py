@@ -22,6 +22,7 @@ from hipsynth.profiling.preview.interpret import (
     Interpreter,
     Preview,
     explicit_bytes,
+    is_certain,
     mean_preview,
 )
 from hipsynth.profiling.preview.launch import DeviceLaunch
@@ -196,36 +197,40 @@ def interpret_all(
     failures: list[PreviewFailure] = []
     alike: dict[object, list[float]] = {}
     todo, device = list(launches[:MOST_PREVIEWS]), SharedDevice()
-    while todo:
-        same_shape = alike.setdefault(todo[0].shape, [])
-        try:
+    try:
+        while todo:
+            same_shape = alike.setdefault(todo[0].shape, [])
             known_sensitivity = max(same_shape) if len(same_shape) == ENOUGH else None if sensitivities else 0.0
             interpreted = interpret_launch(interpreter, todo[0], known_sensitivity, device)
-        except OutOfTime:
-            return ProgramPreviews(previews, failures + [out_of_time(launch.kernel) for launch in todo])
-        launch = todo.pop(0)
-        if isinstance(interpreted, PreviewFailure):
-            failures.append(interpreted)
-            continue
-        if len(same_shape) < ENOUGH:
-            same_shape.append(interpreted.sensitivity)
-        previews.append(replace(interpreted, sensitivity=MOST_SENSITIVITY) if launch.after_loss else interpreted)
-    return ProgramPreviews(_repeat_launches(previews, interpreter, device), failures)
-
-
-def _repeat_launches(previews: Sequence[Preview], interpreter: FindsInterpreter, device: SharedDevice) -> list[Preview]:
-    """The previews, of launches that are made several times the mean over these: later ones find in the caches what
-    the run's launches left there."""
-    means = list(previews)
+            launch = todo.pop(0)
+            if isinstance(interpreted, PreviewFailure):
+                failures.append(interpreted)
+                continue
+            if len(same_shape) < ENOUGH:
+                same_shape.append(interpreted.sensitivity)
+            previews.append(replace(interpreted, sensitivity=MOST_SENSITIVITY) if launch.after_loss else interpreted)
+            if launch.follows_itself:
+                previews[-1] = repeat_launch(previews[-1], interpreter, device)
+    except OutOfTime:
+        return ProgramPreviews(previews, failures + [out_of_time(launch.kernel) for launch in todo])
     with contextlib.suppress(OutOfTime):  # the first time's then stand for all
         for number, preview in enumerate(previews):
-            launch = preview.launch
-            module = interpreter.of_module(launch)
-            if launch.times > 1 and not preview.by_data and module is not None:
-                with contextlib.suppress(SimError):
-                    if (later := module.count(launch, device)) is not None:
-                        means[number] = mean_preview(preview, module.scale_counts(launch, later), module.table.arch)
-    return means
+            if not preview.launch.follows_itself:
+                previews[number] = repeat_launch(preview, interpreter, device)
+    return ProgramPreviews(previews, failures)
+
+
+def repeat_launch(preview: Preview, interpreter: FindsInterpreter, device: SharedDevice) -> Preview:
+    """The mean over all times that a launch is made: later ones find in the caches what is there now. The preview
+    itself where it is made once, or depends on data that is not known. Raises OutOfTime."""
+    launch = preview.launch
+    module = interpreter.of_module(launch)
+    if launch.times == 1 or module is None or (preview.by_data and not is_certain(launch)):
+        return preview
+    with contextlib.suppress(SimError):
+        if (later := module.count(launch, device)) is not None:
+            return mean_preview(preview, module.scale_counts(launch, later), module.table.arch)
+    return preview
 
 
 def interpret_launch(

@@ -275,6 +275,7 @@ def as_launches(recorded: Sequence[RecordedLaunch], signatures: Mapping[str, str
             record.after_loss,
             *_variant_of(record),
             Reason.of(record.outcome) if record.outcome in set(Reason) else Reason.NONE,
+            record.in_a_row,
         )
         yield launch
         if record.outcome != "ran":

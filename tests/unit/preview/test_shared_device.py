@@ -67,6 +67,20 @@ def test_a_launch_that_is_made_again_has_the_mean() -> None:
     assert math.isclose(mean.duration_ns, (first.duration_ns + (TIMES - 1) * later.duration_ns) / TIMES)
 
 
+def test_launches_in_a_row_find_what_they_left_themselves() -> None:
+    """Whatever the program launches afterwards."""
+    other = "rotate<<<n / 256, 256>>>(c, d);"
+    more = "float4 *c, *d; hipMalloc(&c, 8 * n * 16); hipMalloc(&d, 8 * n * 16);"
+    flood = other.replace("n / 256", "8 * n / 256")
+    (alone,) = previews_of(*[ONCE] * TIMES)
+    in_a_row, _ = previews_of(more, *[ONCE] * TIMES, *[flood] * TIMES)
+    in_turn, _ = previews_of(more, *[ONCE, flood] * TIMES)
+    assert in_a_row.launch.follows_itself and not in_turn.launch.follows_itself
+    assert in_a_row.launch.times == in_turn.launch.times == TIMES
+    assert math.isclose(in_a_row.duration_ns, alone.duration_ns, rel_tol=1e-3)
+    assert in_turn.duration_ns > 1.05 * in_a_row.duration_ns
+
+
 def test_time_that_ends_before_the_second_pass_leaves_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     (first,) = previews_of(ONCE)
     interpreter, launches = launches_of(*[ONCE] * TIMES)
@@ -84,7 +98,7 @@ def test_time_that_ends_before_the_second_pass_leaves_the_first(monkeypatch: pyt
 
 def test_nothing_is_interpreted_after_the_limit_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The timer raises once: a second pass would not be ended."""
-    interpreter, launches = launches_of(*[ONCE] * TIMES, "rotate<<<n / 256, 256>>>(a, b);")
+    interpreter, launches = launches_of(*[ONCE, "rotate<<<n / 256, 256>>>(a, b);"] * TIMES)
     preview, kernels = Interpreter.preview, list[str]()
 
     def end_at_second(self: Interpreter, launch: DeviceLaunch, *more: Any) -> Preview | None:
