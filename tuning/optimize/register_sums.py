@@ -1,7 +1,8 @@
 """Keeps an element that a loop changes in each iteration in a local variable, and stores it once after the loop.
 
 In a kernel whose work-items exchange data, others may look at the element only behind a barrier: a loop without one is
-changed, and one with barriers if the kernel uses the array at one subscript alone that tells work-items apart.
+changed, and one with barriers if the kernel uses the array at one subscript alone that tells work-items apart. Where it
+may be another work-item's element, too, it is loaded and stored only if the loop changes it.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from hipsynth.source.edits import Edit, apply_edits, join_insertions
 from hipsynth.source.tokens import find_closing, text_between
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.loop_atomics import edit_loop_atomics
+from hipsynth.tuning.optimize.loop_entry import changes_in_each_iteration, write_entry
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 
 Span = tuple[int, int]
+# In a subscript: what may give two work-items one element.
+_MERGING = frozenset({"[", "->", ">>", "<<", "&", "|", "^", "?"})
 
 
 @dataclass(frozen=True)
@@ -61,10 +65,13 @@ class _Writer:
     def edit_siblings(self, statements: tuple[Statement, ...], listed: bool) -> Iterator[Edit]:
         """The edits of statements that follow each other; `listed`: declarations may stand between them."""
         for number, statement in enumerate(statements):
-            spans = self._find_elements(statement) if statement.kind == "for" and listed else []
-            for element in spans:
-                yield from self._write_edits(statement, element, self._find_first(statements[:number], element[0]))
-            if not spans:
+            elements = self._find_elements(statement) if statement.kind == "for" and listed else []
+            for element in elements:
+                first = self._find_first(statements[:number], element[0])
+                entry = "" if first is not None else self._write_entry(statement, element)
+                if entry is not None and (not entry or len(elements) == 1):
+                    yield from self._write_edits(statement, element, first, entry)
+            if not elements:
                 yield from self.edit_siblings(statement.parts, statement.kind == "block")
 
     def _find_elements(self, loop: Statement) -> list[list[Span]]:
@@ -88,19 +95,42 @@ class _Writer:
         texts = {self._read_text((i, find_closing(tokens, i + 1) + 1)) for i in names}
         return len(texts) == 1 and self._tells_items_apart(element)
 
+    def _write_entry(self, loop: Statement, spans: list[Span]) -> str | None:
+        """The condition under which the loop changes the element; "" where only this work-item has it, None where the
+        loop may leave it alone."""
+        if self._tells_items_apart(spans[0]):
+            return ""
+        is_changed = any(changes_in_each_iteration(self.body, loop, name) for name, _ in spans)
+        return write_entry(self.body, loop) if is_changed else None
+
     def _tells_items_apart(self, element: Span) -> bool:
-        """Whether a subscript has the coordinate of the work-item along each axis that the kernel uses."""
-        kernel = self.body.kernel
+        """Whether a subscript is made of numbers alone, and has the coordinate of the work-item along each axis that
+        the kernel uses."""
+        kernel, tokens = self.body.kernel, self.body.tokens
+        inside = self._list_origins((element[0] + 2, element[1] - 1))
+        words = {tokens[i].text for i in inside}
+        is_call = any(tokens[i].identifier and tokens[i + 1].text == "(" for i in inside)
+        is_part = ("/" in words) != ("%" in words)
+        if is_call or is_part or words & _MERGING:
+            return False
         return self._read_axes(element) == self._read_axes((kernel.first, kernel.last)) != set()
 
     def _read_axes(self, span: Span) -> set[str]:
         """The axes of threadIdx in a piece of code, and in the initial values of the variables that it names."""
+        tokens = self.body.tokens
+        return {
+            tokens[i + 2].text
+            for i in self._list_origins(span)
+            if tokens[i].text == "threadIdx" and tokens[i + 1].text == "."
+        }
+
+    def _list_origins(self, span: Span) -> list[int]:
+        """The tokens of a piece of code, and of the initial values of the variables that it names."""
         kernel, tokens = self.body.kernel, self.body.tokens
-        axes, todo, visited = set[str](), list(range(*span)), set[int]()
+        origins, todo, visited = list[int](), list(range(*span)), set[int]()
         while todo:
             i = todo.pop()
-            if tokens[i].text == "threadIdx" and tokens[i + 1].text == ".":
-                axes.add(tokens[i + 2].text)
+            origins.append(i)
             place = self.body.local(tokens[i])
             if place < 0 or place in visited:
                 continue
@@ -108,7 +138,7 @@ class _Writer:
             at = self.body.find_declaration(place)
             if tokens[at + 1].text == "=":
                 todo += range(at + 2, next(j for j in range(at, kernel.last) if tokens[j].text in (",", ";")))
-        return axes
+        return origins
 
     def _is_pointer(self, at: int, name: str) -> bool:
         return self.body.tokens[at].text == name and self.body.local(self.body.tokens[at]) < 0
@@ -152,7 +182,8 @@ class _Writer:
                 return statement if tokens[end].text == "=" and not again else None
         return None
 
-    def _write_edits(self, loop: Statement, spans: list[Span], first: Statement | None) -> Iterator[Edit]:
+    def _write_edits(self, loop: Statement, spans: list[Span], first: Statement | None, entry: str) -> Iterator[Edit]:
+        """`entry`: the condition under which the element is loaded and stored, "" for any."""
         tokens, unit = self.body.tokens, self.body.program.unit
         pointer = tokens[spans[0][0]].text
         kind = next(parameter.base for parameter in self.body.kernel.parameters if parameter.name == pointer)
@@ -164,11 +195,12 @@ class _Writer:
         start, end = tokens[loop.start].start, tokens[loop.end - 1].end
         before = unit.text[unit.text.rfind(b"\n", 0, start) + 1 : start].decode(errors="surrogateescape")
         indent = before[: len(before) - len(before.lstrip())]
+        opening, closing = (f"if ({entry}) {{\n{indent}", f"\n{indent}}}") if entry else ("", "")
         if first is None:
-            yield Edit(start, start, f"{kind} {name} = {element};\n{indent}")
+            yield Edit(start, start, f"{opening}{kind} {name} = {element};\n{indent}")
         else:
             close = find_closing(tokens, first.start + 1)
             yield Edit(tokens[first.start].start, tokens[close].end, f"{kind} {name}")
         for a, b in spans:
             yield Edit(tokens[a].start, tokens[b - 1].end, name)
-        yield Edit(end, end, f"\n{indent}{element} = {name};")
+        yield Edit(end, end, f"\n{indent}{element} = {name};{closing}")

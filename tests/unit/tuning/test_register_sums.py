@@ -51,6 +51,27 @@ def test_a_sum_in_memory_moves_to_a_local_variable() -> None:
     assert keep_sums_in_registers(read_program(text, "gfx942")) is None
 
 
+GUARDED = {
+    "a place from memory": "const int to = (int)d[row]; for (int i = 0; i < col; ++i) c[to] += a[i];",
+    "a place of the row": "if (col == 0) { for (int i = 0; i < col; ++i) { c[row] += a[i]; if (i) b[i]; } }",
+    "a place that two have": "const int to = (row * n + col) / 2; for (int i = 0; i < col; i += 2) c[to] += a[i];",
+}
+
+
+@pytest.mark.parametrize("what", GUARDED)
+def test_an_element_of_another_work_item_is_left_alone_without_an_iteration(what: str) -> None:
+    text = change(GUARDED[what])
+    assert "if (0 < col) {" in text and text.index("if (0 < col) {") < text.index("float c_sum = c[")
+    assert "] = c_sum;\n" in text
+
+
+def test_an_element_is_not_guarded_where_the_loop_has_iterations() -> None:
+    text = change("const int to = (int)d[row]; for (int i = 0; i < 4; ++i) c[to] += a[i];")
+    assert "c_sum = c[to];" in text and "if (" not in text.partition("to =")[2].partition("c[to] =")[0]
+    text = change("const int to = (int)d[row]; for (int i = to; i < n; ++i) c[to] += a[i];")
+    assert "if (static_cast<int>(to) < n) {" in text
+
+
 def test_atomic_additions_of_a_loop_become_one() -> None:
     text = change("for (int j = 0; j < 3; ++j)\n    for (int i = 0; i < n; ++i) atomicAdd(&c[j], a[i]);")
     assert (
@@ -116,6 +137,11 @@ LEFT_ALONE = {
     "an atomic addition without a loop": "atomicAdd(&c[row], a[col]);",
     "a return": "for (int i = 0; i < n; ++i) { if (a[i] > 3) return; c[row * n + col] += a[i]; }",
     "a place from memory": "for (int i = 0; i < n; ++i) c[(int)d[row]] += a[i];",
+    "a place from memory, under a condition": "const int to = (int)d[row]; "
+    "for (int i = 0; i < n; ++i) if (a[i] > 0) c[to] += a[i];",
+    "a place from memory, behind a jump": "const int to = (int)d[row]; "
+    "for (int i = 0; i < n; ++i) { if (a[i] > 0) continue; c[to] += a[i]; }",
+    "a row's place, under a condition": "for (int i = 0; i < n; ++i) { if (a[i] > 0) c[row] += a[i]; }",
     "a pointer elsewhere": "float* e = c + 1; for (int i = 0; i < n; ++i) { c[row * n + col] += a[i]; e[0] = 2; }",
     "a barrier, and a row's place": "for (int i = 0; i < n; ++i) { c[row] += a[i]; __syncthreads(); }",
     "a barrier, and others' places": "for (int i = 0; i < n; ++i) { c[row * n + col] += a[i]; __syncthreads(); } "
