@@ -63,6 +63,41 @@ def test_the_words_that_are_added_to(text: str, word: str) -> None:
     assert bool(list(atomics.list_plans(view))) == bool(word)
 
 
+ADD = "    atomicAdd(&m[0].count, 1);\n"
+SUM = "atomicAdd(&m->sum, x[i]);"
+OTHER_USES = {
+    "a number that it reads": TEXT.replace(ADD, ADD + "    if (x[i] > 99) m[1].sum = 1;\n"),
+    "a place from the array": TEXT.replace("&m[0].count", "&m[m[0].count].count"),
+    "a number that depends on the array": TEXT.replace("&m->sum, x[i]", "&m->sum, m->squares"),
+    "a local pointer that it reads": TEXT.replace(SUM, "Moments* p = m; atomicAdd(&p->sum, p->count);"),
+    "a local pointer that moves": TEXT.replace(SUM, "Moments* p = m; ++p; atomicAdd(&p->sum, x[i]);"),
+    "one array under two names": TEXT.replace("int n) {", "int n, Moments* o) {").replace("(x, m, n)", "(x, m, n, m)"),
+    "a pointer that an address moves": TEXT.replace(SUM, "Moments* p = m; atomicAdd(&(p++)->sum, x[i]);"),
+    "another function": TEXT.replace(ADD, ADD + "    look(m);\n").replace(
+        "__global__", "__device__ void look(Moments* m) {}\n__global__"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", OTHER_USES)
+def test_an_array_that_is_used_otherwise_is_left_alone(what: str) -> None:
+    assert not list(atomics.list_plans(view_of(OTHER_USES[what])))
+
+
+SAME_USES = {
+    "a local pointer": TEXT.replace(SUM, "Moments* const p = m + 0; atomicAdd(&p->sum, x[i]);"),
+    "a reference": TEXT.replace(SUM, "Moments& r = m[i % 1]; atomicAdd(&r.sum, x[i]);"),
+    "a variable of the device": TEXT.replace("&m->sum", "&total").replace(
+        "__global__", "__device__ float total;\n__global__"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", SAME_USES)
+def test_arrays_are_known_by_other_names(what: str) -> None:
+    assert list(atomics.list_plans(view_of(SAME_USES[what])))
+
+
 LONGER = TEXT.replace("int main() {\n  const int n = 5000;", "int main() {\n  const int n = 5003;")
 VARYING = TEXT.replace("&m->sum", "&m[i % 1].sum")
 PROGRAMS = {

@@ -1,6 +1,6 @@
 """Privatised atomics: a group adds in the LDS, and its sums go to memory once. For additions of numbers of 4 or of 8
-bytes whose results are not used. Where all work-items add to the same few addresses, each lane first adds up in
-registers what its work-items add."""
+bytes whose results are not used, to arrays that the kernel does not look at. Where all work-items add to the same few
+addresses, each lane first adds up in registers what its work-items add."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from dataclasses import replace
 
 from hipsynth.source.edits import Edit
 from hipsynth.source.tokens import find_closing, split_at
-from hipsynth.tuning.optimize.kernel_body import ASSIGN, STEP
+from hipsynth.tuning.optimize.atomic_arrays import check_arrays_alone
+from hipsynth.tuning.optimize.kernel_body import ASSIGN, STEP, Body
 from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS, STATEMENT_STARTS, KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.transformation import ATOMICS, Transformation
@@ -120,6 +122,12 @@ def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
     others = sum(1 for word in view.words if word.lower().startswith("atomic")) > 1 or "atomicCAS" in view.words
     other_plan = view.plan.split or view.plan.private or view.plan.bins
     if not view.kernel.independent or other_plan or not calls or others or not find_word(view.program, view.kernel):
+        return
+    try:
+        check_arrays_alone(
+            Body(view.program, view.kernel), find_atomic_statements(view.program, view.kernel, ATOMIC_ADDS)
+        )
+    except NotUnderstood:
         return
     for lanes, factor in ((256, 1), (256, 8), (1024, 4), (1024, 16)):
         if lanes * factor <= max(view.extent(0), 256):
