@@ -126,7 +126,8 @@ def command(
     check_argument_names(
         program.text, [*question.values, *(name for name in swept if not _PROGRAM_WORD.fullmatch(name))]
     )
-    if lacks_main(program.text) and not is_text_model:
+    is_chosen = bool(arguments or grid or block or values or sweeps or listed)
+    if lacks_main(program.text) and not is_text_model and not is_chosen:
         click.echo(f"note: {HOW_TO_CHOOSE}", err=True)
     if sweeps or listed is not None:
         if check or defer or why or (model is not None and not is_analytic(model)) or (sweeps and listed is not None):

@@ -108,7 +108,7 @@ def predict_completed(
     from hipsynth.training.analytic.predict import LaunchNotes
 
     notes = LaunchNotes()
-    choices = HarnessChoices(question.grid, question.block, question.values)
+    choices = HarnessChoices(question.grid, question.block, question.values, question.arguments)
     is_script = question.project is not None and question.project.sources[0].language == "python"
     harnessed = None if is_script else complete_text(program.text, choices)
     if is_script:  # flags are for HIP

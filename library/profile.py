@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -109,10 +109,12 @@ def profile_project(request: ProfileRequest, keep: KeepFolder, say: Callable[[st
     from hipsynth.source.harness import HOW_TO_CHOOSE
 
     project = completed = request.project
+    choices = replace(request.choices, kernel=request.kernel_pattern)
     assumed: tuple[str, ...] = ()
 
     def profile_completed() -> list[TargetResult]:
-        for note in (*assumed, *([HOW_TO_CHOOSE] if assumed else ())):
+        is_chosen = bool(choices or project.arguments)
+        for note in (*assumed, *([HOW_TO_CHOOSE] if assumed and not is_chosen else ())):
             say(note)
         return profile_program(
             project_program(completed), request.targets, request.backend, request.limits, request.workers,
@@ -120,11 +122,11 @@ def profile_project(request: ProfileRequest, keep: KeepFolder, say: Callable[[st
         )  # fmt: skip
 
     if not request.backend.startswith("recorded"):  # what was recorded is found by the program's text
-        completed, assumed = complete_project(project, request.choices, keep)
+        completed, assumed = complete_project(project, choices, keep)
     results = profile_completed()
-    if needs_smaller_sizes(assumed, request.choices, results):
+    if needs_smaller_sizes(assumed, choices, results):
         say(f"{results[0].reason.meaning}; with small sizes and large buffers:")
-        completed, assumed = complete_project(project, request.choices, keep, careful=True)
+        completed, assumed = complete_project(project, choices, keep, careful=True)
         results = profile_completed()
     program = project_program(completed)
     results = select_kernels(name_original(results, completed, project), request.kernel_pattern, request.top)

@@ -109,7 +109,7 @@ def _check_values(text: str, values: Mapping[str, float]) -> None:
 
 def launch_choices(request: ProgramRequest) -> HarnessChoices:
     """What a request says of the launches of kernels without main()."""
-    return HarnessChoices(_to_shape(request.grid), _to_shape(request.block), request.values)
+    return HarnessChoices(_to_shape(request.grid), _to_shape(request.block), request.values, request.arguments)
 
 
 def _to_shape(dimensions: Sequence[int] | None) -> tuple[int, int, int] | None:

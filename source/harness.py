@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hipsynth.core.errors import BadInput, HipsynthError, UsageError, suggest_name
+from hipsynth.core.name_patterns import check_kernel_pattern, matches_name
 from hipsynth.core.reasons import Reason
 from hipsynth.source.declarations import FunctionDeclaration, FunctionParameter
 from hipsynth.source.launch_shapes import (
@@ -82,11 +83,14 @@ inline size_t count_elements(size_t items, int most, size_t times, std::initiali
 
 @dataclass(frozen=True)
 class HarnessChoices:
-    """What the user chose of the launches: work-groups, work-items, arguments by name."""
+    """What the user chose of the launches: work-groups, work-items, arguments by name. `arguments`: of the command
+    line, which set the sizes of main(); `kernel`: a pattern of the names of those that are launched, "" for all."""
 
     grid: Shape | None = None
     block: Shape | None = None
     values: Mapping[str, float] | None = None
+    arguments: Sequence[str] = ()
+    kernel: str = ""
 
     def __post_init__(self) -> None:
         check_block(self.block)
@@ -134,6 +138,11 @@ class KernelLaunchPlan:
     def instance(self) -> str:
         """The kernel's name with the arguments of its template: `scale<float>`."""
         return f"{self.kernel.name}<{', '.join(self.template.values())}>" if self.template else self.kernel.name
+
+    @property
+    def buffer_room(self) -> tuple[int, int]:
+        """(how many of the largest numbers, times what): their product is the least length of a buffer."""
+        return (len(self.numbers), CAREFUL_ELEMENTS) if self.careful else (2, 1)
 
     def describe(self) -> str:
         """`scale is launched with 4 x 1 x 1 work-groups of 256 x 1 x 1; n = 1000`."""
@@ -249,8 +258,10 @@ def add_harness(text: str, choices: HarnessChoices, careful: bool = False) -> Ha
         if not math.isfinite(value):
             raise UsageError(f"{name} = {value}", cause="not a finite number", remedy="choose a finite one")
     is_extension = uses_pytorch(text)
-    launches = [_choose_instance(text, launch) for launch in choose_launches(text, choices, careful)]
+    text, plans = _leave_out_others(text, choose_launches(text, choices, careful), choices.kernel)
+    launches = [_choose_instance(text, plan) for plan in plans]
     variables = _name_sizes(launches)
+    words = dict(zip(variables, choices.arguments, strict=False))
     lines = [
         f"  const long long {variable} = argc > {at} ? std::atoi(argv[{at}]) : {int(value)};"
         for at, ((_, value), variable) in enumerate(variables.items(), 1)
@@ -259,11 +270,30 @@ def add_harness(text: str, choices: HarnessChoices, careful: bool = False) -> Ha
     head = "int main(int argc, char** argv) {\n  (void)argc, (void)argv;"
     body = "\n".join(lines)
     main = f"{head}\n{body}\n  return hipDeviceSynchronize() == hipSuccess ? 0 : 1;\n}}\n"
-    assumed = {launch.kernel.name: _harness_note(launch, _find_structures(text, launch)) for launch in launches}
+    assumed = {
+        launch.kernel.name: _harness_note(_apply_arguments(launch, words), _find_structures(text, launch))
+        for launch in launches
+    }
     if is_extension:
         text = keep_device_code(text)
         assumed |= {HOST_CODE: "host code that uses PyTorch is left out"}
     return HarnessedProgram(f"{text.rstrip()}\n{HEAD}{main}", assumed)
+
+
+def _leave_out_others(
+    text: str, launches: Sequence[KernelLaunchPlan], pattern: str
+) -> tuple[str, list[KernelLaunchPlan]]:
+    """(the text with empty bodies of kernels that do not match, so that none of them fails; the launches of those that
+    match). A template's arguments in the pattern are not compared. Raises UsageError if no kernel matches."""
+    if not pattern:
+        return text, list(launches)
+    name_pattern = pattern.partition("<")[0]
+    check_kernel_pattern(name_pattern, [launch.kernel.name for launch in launches])
+    matching = [launch for launch in launches if matches_name(launch.kernel.name, name_pattern)]
+    for kernel in (launch.kernel for launch in launches if launch not in matching):
+        start, end = kernel.body
+        text = text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
+    return text, matching
 
 
 def ensure_main(text: str, choices: HarnessChoices | None = None) -> HarnessedProgram:
@@ -328,6 +358,26 @@ def _harness_note(launch: KernelLaunchPlan, structures: Sequence[str]) -> str:
     return f"no main(): {launch.describe()}{sized}{zeros}"
 
 
+def _apply_arguments(launch: KernelLaunchPlan, words: Mapping[tuple[str, float], str]) -> KernelLaunchPlan:
+    """The launch as main() makes it where words of the command line replace the integer arguments that they are for."""
+    numbers = {name: _read_size(words.get((name, size)), size) for name, size in launch.numbers.items()}
+    if numbers == launch.numbers:
+        return launch
+    sides = [math.ceil(numbers[name] / side) for name, side in zip(launch.sized, launch.block, strict=False)]
+    x, y, z = *sides, *launch.grid[len(sides) :]
+    grid = (count_groups(launch.extents, numbers) if launch.extents else None) or (x, y, z)
+    most, times = launch.buffer_room
+    product = times * math.prod(max(1.0, size) for size in sorted(numbers.values())[-most:])
+    elements = int(max(1, math.prod(grid) * math.prod(launch.block), product))
+    return replace(launch, numbers=numbers, grid=grid, elements=elements)
+
+
+def _read_size(word: str | None, default: float) -> float:
+    """The integer that std::atoi() reads of a word; the default without one."""
+    digits = re.match(r"\s*[-+]?\d+", word or "")
+    return default if word is None else float(digits[0]) if digits else 0.0
+
+
 def _name_sizes(launches: Iterable[KernelLaunchPlan]) -> dict[tuple[str, float], str]:
     """The variable of main() for each integer argument and default: arguments of one name and default share it."""
     variables: dict[tuple[str, float], str] = {}
@@ -353,7 +403,7 @@ def _write_launch(
     grid = ", ".join([*extents, *map(str, launch.grid[len(extents) :])])
     groups = [*extents, *(str(side) for side in launch.grid[len(extents) :] if side > 1)]
     items = " * ".join([f"{math.prod(launch.block)}ull", *(f"({extent})" for extent in groups)])
-    most, times = (len(sizes), CAREFUL_ELEMENTS) if launch.careful else (2, 1)
+    most, times = launch.buffer_room
     elements = f"hipsynth_harness::count_elements({items}, {most}, {times}, {{{', '.join(sizes.values())}}})"
     texts = sizes | {name: f"{value:.17g}" for name, value in values.items() if name not in sizes}
     buffers, arguments = [], []

@@ -33,7 +33,7 @@ def complete_project(
     text = load_program(source.path).text if len(project.sources) == 1 else ""
     if not lacks_main(text):
         return project, refuse_choices(choices)
-    harnessed = add_harness(text, choices, careful)
+    harnessed = add_harness(text, replace(choices, arguments=project.arguments), careful)
     scratch = keep(scratch_folder())
     path = scratch / source.path.name
     write_whole(path, harnessed.text)

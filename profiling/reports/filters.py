@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import fnmatch
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from hipsynth.core.errors import UsageError, suggest_name
 from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.core.name_patterns import check_kernel_pattern, matches_name
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import TargetResult
 
@@ -20,9 +20,8 @@ def select_kernels(results: Sequence[TargetResult], pattern: str = "", top: int 
     """The results with the kernels whose names match `pattern` (* and ? as in file names; a part of the name is
     enough), and of each target the `top` that take most time (0: all). Raises UsageError if no kernel matches."""
     names = list(dict.fromkeys(kernel.name for result in results for kernel in result.kernels))
-    if pattern and names and not any(matches_name(name, pattern) for name in names):
-        cause = suggest_name(pattern, names)
-        raise UsageError(f"--kernel {pattern}: no kernel matches", cause=cause, remedy=f"kernels: {', '.join(names)}")
+    if pattern and names:
+        check_kernel_pattern(pattern, names)
     return [_select_of(result, pattern, top) for result in results]
 
 
@@ -40,11 +39,6 @@ def _select_of(result: TargetResult, pattern: str, top: int) -> TargetResult:
         shapes=tuple(kernel for kernel in result.shapes if kernel.name in chosen),
         lines=tuple(rows for rows in result.lines if rows.symbol in symbols),
     )
-
-
-def matches_name(name: str, pattern: str) -> bool:
-    """Whether a name matches a pattern, or a part of it does; case does not matter."""
-    return fnmatch.fnmatchcase(name.lower(), f"*{pattern.lower()}*")
 
 
 def check_metric_pattern(pattern: str) -> None:

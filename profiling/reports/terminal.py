@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.core.name_patterns import matches_name
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import TargetResult, describe_target
 from hipsynth.profiling.metrics import bottleneck, roofline, uncertainty
 from hipsynth.profiling.reports.autotunings import list_used, tuning_lines
-from hipsynth.profiling.reports.filters import matches_name
 from hipsynth.profiling.reports.numbers import format_number, format_percent, format_quantity, unit_prefix
 from hipsynth.profiling.reports.rates import level_rates
 from hipsynth.profiling.uncertainty import expected_error

@@ -69,3 +69,14 @@ def test_host_code_that_may_not_run_leaves_launches_of_the_signatures(tmp_path: 
     (kernel,) = answer.kernels
     assert (kernel.grid, kernel.block) == ((3, 1, 1), (64, 1, 1))
     assert kernel.assumed == answer.notes[0] and "has not been run: scale is launched with" in kernel.assumed
+
+
+def test_arguments_of_the_command_line_are_noted_as_the_sizes(tmp_path: Path) -> None:
+    needs.simulator()
+    path = tmp_path / "scale.hip"
+    path.write_text(KERNEL)
+    words = ["predict", str(path), "--arch", "gfx942"]
+    usual, sized = (CliRunner().invoke(cli, [*words, *more]) for more in ((), ("--", "5000")))
+    assert "choose with --grid" in usual.stderr and "choose with --grid" not in sized.stderr
+    assert "20 x 1 x 1 work-groups of 256 x 1 x 1; n = 5000; x, y of 5,120 elements" in sized.stdout
+    assert "scale  grid 20x1x1" in sized.stdout

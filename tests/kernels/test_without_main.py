@@ -53,6 +53,20 @@ def test_choices_are_for_kernels_without_main_alone(tmp_path: Path) -> None:
     assert isinstance(run(str(path), "--value", "n=3").exception, UsageError)
 
 
+BROKEN = """__global__ void wild(float** rows) { rows[threadIdx.x][0] = undeclared; }
+"""
+
+
+def test_kernels_that_are_not_chosen_hide_no_answer(tmp_path: Path) -> None:
+    path = tmp_path / "k.hip"
+    path.write_text(TEXT + BROKEN)
+    finished = run(str(path), "--arch", "gfx942", "--kernel", "SAX", "--json", "--", "4096")
+    assert finished.return_value == 0, finished.stderr
+    assert [kernel["name"] for kernel in json.loads(finished.stdout)["results"][0]["kernels"]] == ["saxpy"]
+    assert "16 x 1 x 1 work-groups of 256 x 1 x 1; n = 4096; x, y of 4,096 elements" in finished.stderr
+    assert "wild" not in finished.stderr and "choose with" not in finished.stderr, "its size is chosen"
+
+
 PRODUCTS = """#include <hip/hip_runtime.h>
 __global__ void scale_rows(int batch, int rows, int columns, const float* x, float* y) {
   int row = blockIdx.y * blockDim.y + threadIdx.y, i = blockIdx.x * blockDim.x + threadIdx.x;

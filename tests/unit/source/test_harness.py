@@ -153,3 +153,26 @@ def test_names_of_kernels_that_a_macro_or_header_makes_are_not_refused() -> None
     for text in (SAXPY + "// size\n", '#include "kernels.h"\n'):
         with pytest.raises(UsageError, match="no kernel has"):
             check_argument_names(text, ["size"])
+
+
+def test_notes_say_what_arguments_of_the_command_line_make_of_a_launch() -> None:
+    text = SAXPY + IMAGE
+    usual, changed = (add_harness(text, HarnessChoices(arguments=words)) for words in ((), ("1000", "32", "64")))
+    assert changed.text == usual.text, "arguments take effect when main() runs"
+    assert changed.notes == (
+        "no main(): saxpy is launched with 4 x 1 x 1 work-groups of 256 x 1 x 1; n = 1000; x, y of 1,024 elements",
+        "no main(): blur is launched with 2 x 4 x 1 work-groups of 16 x 16 x 1; width = 32; height = 64; "
+        "in, out of 2,048 elements",
+    )
+    assert add_harness(SAXPY, HarnessChoices(arguments=("many", "7"))).notes[0].endswith("x, y of 1 elements")
+
+
+def test_other_kernels_than_the_chosen_one_are_neither_launched_nor_compiled() -> None:
+    other = "template <class... T> __global__ void wild(float** rows) {\n  rows[0] = undeclared; // }\n}\n"
+    made = add_harness(other + SAXPY, HarnessChoices(kernel="sax*"))
+    assert "wild" not in made.assumed and "wild<<<" not in made.text and "saxpy<<<" in made.text
+    assert "undeclared" not in made.text and made.text.count("\n", 0, made.text.index("saxpy")) == 3
+    assert list(add_harness(TEMPLATE + SAXPY, HarnessChoices(kernel="f<float")).assumed) == ["f"]
+    with pytest.raises(UsageError, match="--kernel sexpy: no kernel matches") as caught:
+        add_harness(other + SAXPY, HarnessChoices(kernel="sexpy"))
+    assert caught.value.cause == "did you mean saxpy?" and caught.value.remedy == "kernels: wild, saxpy"
