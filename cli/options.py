@@ -50,6 +50,7 @@ engine_option = click.option(
     show_default=True,
     help="local, or ray: on the Ray cluster that this machine belongs to, else on this machine.",
 )
+MOST_SAMPLING_UNITS = 1000
 LEAST_MEMORY = 0.25  # GiB; the simulator and the compiler of programs that compile at run time fit into it
 memory_option = click.option(
     "--memory",
@@ -209,3 +210,19 @@ def _parse_number(text: str) -> float:
     if not in_range:
         raise ValueError(f"{text} is out of range")
     return number
+
+
+def parse_units(sample: str, exact: bool, effort: float | None, default: int) -> int:
+    """The sampling units of a large grid: a number, `default` for "auto", 0 (none is sampled) with `exact`. Raises
+    UsageError for other texts, and for options that exclude each other."""
+    if exact:
+        if sample != "auto" or effort is not None:
+            raise UsageError("--exact excludes --sample and --effort", remedy="give one of them")
+        return 0
+    if sample == "auto":
+        return default
+    if not sample.isdecimal() or not 2 <= int(sample) <= MOST_SAMPLING_UNITS:
+        remedy = f"give auto, or a number from 2 to {MOST_SAMPLING_UNITS}; --exact runs every grid in full"
+        cause = "the sampling error follows from how much units differ, so there are two at least"
+        raise UsageError(f"--sample {sample}: no number of sampling units", cause=cause, remedy=remedy)
+    return int(sample)

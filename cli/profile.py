@@ -20,6 +20,7 @@ from hipsynth.cli.options import (
     device_option,
     engine_option,
     json_option,
+    parse_units,
     parse_values,
     sandbox_option,
     time_within,
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from hipsynth.profiling.reports.executed_profile import ExecutedProfile
     from hipsynth.simulator.limits import RunLimits
 
-MOST_SAMPLING_UNITS, LEAST_EFFORT, MOST_EFFORT = 1000, 0.01, 1000
+LEAST_EFFORT, MOST_EFFORT = 0.01, 1000
 EPILOG = """\b
 Examples:
   synth profile vcopy.hip
@@ -137,7 +138,7 @@ class MeasurementOptions(TypedDict):
     "--sample",
     default="auto",
     show_default=True,
-    help="Sampling units of a large grid besides the first and the last: 2 or more, or auto (12; folder: 2).",
+    help="Sampling units of a large grid besides the first and the last: 2 to 1000, or auto (12; folder: 2).",
 )
 @click.option(
     "--effort",
@@ -220,7 +221,7 @@ def command(
     coarse = out is not None and options["backend"] == "sim" and not options["exact"]
     limits = RunLimits(
         time_s=options["timeout"],
-        sampling_units=_sampling_units(sample, options["exact"], effort, CORPUS_UNITS if coarse else SAMPLING_UNITS),
+        sampling_units=parse_units(sample, options["exact"], effort, CORPUS_UNITS if coarse else SAMPLING_UNITS),
         effort=effort or (CORPUS_EFFORT if coarse else 1.0),
         largest_error=CORPUS_ERROR if coarse and effort is None else 0.0,
         per_kernel=per_kernel,
@@ -287,18 +288,6 @@ def _check_choices(backend: str, budget: float, per_kernel: int, many: bool, of_
     if many or (of_one and backend != "sim"):
         problem = "--lines, --html, --what-if and --autotune-cache are for one program on the simulator"
         raise UsageError(problem, remedy="drop them, or --out and --backend")
-
-
-def _sampling_units(sample: str, exact: bool, effort: float | None, default: int) -> int:
-    if exact:
-        if sample != "auto" or effort is not None:
-            raise UsageError("--exact excludes --sample and --effort", remedy="give one of them")
-        return 0
-    if sample == "auto":
-        return default
-    if not sample.isdecimal() or not 2 <= int(sample) <= MOST_SAMPLING_UNITS:
-        raise UsageError(f"--sample {sample}", remedy=f"give auto, or a number from 2 to {MOST_SAMPLING_UNITS}")
-    return int(sample)
 
 
 def _profile_program(

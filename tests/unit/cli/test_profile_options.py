@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from hipsynth.cli.options import LEAST_BUDGET, MOST_BUDGET, Duration, parse_values
+from hipsynth.cli.options import LEAST_BUDGET, MOST_BUDGET, Duration, parse_units, parse_values
 from hipsynth.cli.profile import command as profile
 from hipsynth.cli.survey import command as survey
 from hipsynth.core.errors import UsageError
@@ -67,3 +67,14 @@ def test_where_an_autotune_cache_is_refused(name: str, words: tuple[str, ...], s
     place.write_text("") if place.suffix else place.mkdir()
     done = CliRunner().invoke(profile, [str(place), "--autotune-cache", str(tmp_path / "results"), *words])
     assert isinstance(done.exception, UsageError) and says in str(done.exception)
+
+
+def test_sampling_units() -> None:
+    assert [parse_units(text, False, None, 12) for text in ("auto", "2", "1000")] == [12, 2, 1000]
+    assert parse_units("auto", True, None, 12) == 0
+    for text in ("1", "0", "-3", "many", "1001"):
+        with pytest.raises(UsageError, match=f"--sample {text}: no number of sampling units") as caught:
+            parse_units(text, False, None, 12)
+        assert "two at least" in caught.value.cause and "2 to 1000" in caught.value.remedy
+    with pytest.raises(UsageError, match="--exact excludes"):
+        parse_units("4", True, None, 12)
