@@ -13,10 +13,11 @@ EXIT_CODES = {
     0: "ok",
     INTERNAL_ERROR_EXIT: "a bug in hipsynth; HIPSYNTH_TRACEBACK=1 shows where",
     UsageError.exit_code: "invalid command line: an unknown verb, option, architecture, flag or device",
-    BadInput.exit_code: "a file, program or corpus cannot be used; `run`: the simulator stopped the program",
+    BadInput.exit_code: "a file, program or corpus cannot be used; `run`: the simulator stopped the program; "
+    "`predict`: no kernel has an answer",
     MissingDependency.exit_code: "a compiler, backend, sandbox or package is not installed",
     PartialFailure.exit_code: "some items failed (all are listed), the others are finished and stored; `verify`: a "
-    "check failed",
+    "check failed; `predict`: an answer is not reliable",
     SLOWER_EXIT: "`compare`: slower than --fail-if-slower allows",
     128 + signal.SIGINT: "interrupted by Ctrl-C (143: by SIGTERM); finished items of corpora are kept",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,12 +22,18 @@ from hipsynth.cli.options import (
 from hipsynth.cli.output import StatusLine, print_json
 from hipsynth.cli.programs import define_option, include_option, with_defines
 from hipsynth.core.documents import to_json
-from hipsynth.core.errors import UsageError
+from hipsynth.core.errors import BadInput, PartialFailure, UsageError
 
 if TYPE_CHECKING:
     from hipsynth.core.program import Program
     from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
-    from hipsynth.training.models.documents import PredictDocument, PredictionResult
+    from hipsynth.training.models.documents import (
+        FailedExecution,
+        KernelPrediction,
+        PredictDocument,
+        PredictionResult,
+        SimulatedKernel,
+    )
 _PROGRAM_WORD = re.compile(r"arg\d+")
 EPILOG = """\b
 Examples:
@@ -38,6 +44,8 @@ Examples:
   synth predict kernel.hip --arch gfx90a --arch gfx942 --model out/model --json
   synth predict kernel.hip --arch gfx942 --tools
   synth predict matmul.py --arch gfx942 -- 4096
+
+Exit codes: 0 ok, 2 usage, 3 bad input or no answer, 4 toolchain missing, 5 an answer is not reliable.
 """
 
 
@@ -97,7 +105,7 @@ def command(
     tools: bool,
     timeout: float,
     as_json: bool,
-) -> None:
+) -> int:
     """Predict the metrics of the kernels in FILE without executing them as a whole.
 
     The default predictor compiles the program, runs its host code to learn the launches, interprets a sample of
@@ -133,26 +141,44 @@ def command(
         if check or defer or why or (model is not None and not is_analytic(model)) or (sweeps and listed is not None):
             raise UsageError("variants are predicted by the default predictor alone", remedy="drop the other options")
         with processor_time_limit(timeout):
-            _predict_variants(program, questions, question, sweeps, listed, open_analytic(model), as_json)
-        return
+            return _predict_variants(program, questions, question, sweeps, listed, open_analytic(model), as_json)
     if model is not None and not is_analytic(model):
         if check or defer or why or question != LaunchAssumptions(project=question.project):
             raise UsageError("a language model decides itself what it looks at", remedy="drop the other options")
         with processor_time_limit(timeout):
-            _source_model(program, file, questions, model, as_json)
-        return
+            return _source_model(program, file, questions, model, as_json)
     predictor = open_analytic(model)
     execute = "always" if check else "unsure" if defer else "never"
     with StatusLine(f"predicting {file.name}"):
         document = predict_completed(program, str(file), questions, question, predictor, execute, timeout)
-    _print_answers(document, why, as_json)
+    return _print_answers(document, why, as_json)
 
 
-def _print_answers(document: PredictDocument, why: bool, as_json: bool) -> None:
+def _print_answers(document: PredictDocument, why: bool, as_json: bool) -> int:
     if as_json:
         print_json(document)
     else:
         click.echo("\n\n".join(prediction_text(result, why) for result in document.results))
+    return report_unanswered([(result.kernels, result.executed or ()) for result in document.results])
+
+
+def report_unanswered(
+    answers: Sequence[tuple[Sequence[KernelPrediction], Sequence[SimulatedKernel | FailedExecution]]],
+) -> int:
+    """Says on stderr how many kernels have no reliable answer, of several (predictions, what was executed). Returns the
+    exit code: 0 if all have one and what was to be executed was, 3 if no kernel has any figure, else 5."""
+    from hipsynth.training.analytic.prediction_text import find_unanswered
+    from hipsynth.training.models.documents import FailedExecution
+
+    kernels = [kernel for predicted, _ in answers for kernel in predicted]
+    unanswered = [kernel for predicted, executed in answers for kernel in find_unanswered(predicted, executed)]
+    is_failed = any(isinstance(row, FailedExecution) for _, executed in answers for row in executed)
+    if len(unanswered) == len(kernels) and not any(kernel.metrics for kernel in kernels):
+        click.echo("error: no kernel has an answer; above it says why", err=True)
+        return BadInput.exit_code
+    if unanswered:
+        click.echo(f"partial: {len(unanswered)} of {len(kernels)} answers are not reliable", err=True)
+    return PartialFailure.exit_code if unanswered or is_failed else 0
 
 
 def _check_builds(flags: tuple[str, ...], defines: tuple[str, ...]) -> tuple[str, ...]:
@@ -187,7 +213,7 @@ def _predict_variants(
     listed: Path | None,
     predictor: AnalyticPredictor,
     as_json: bool,
-) -> None:
+) -> int:
     from hipsynth.training.analytic.batch import predict_variants
     from hipsynth.training.analytic.prediction_text import variant_lines
     from hipsynth.training.analytic.variants import from_file, sweep_variants
@@ -197,13 +223,12 @@ def _predict_variants(
     if as_json:
         for answer in answers:
             click.echo(json.dumps(to_json(answer)))
-        return
-    click.echo("\n".join(variant_lines(answers)))
+    else:
+        click.echo("\n".join(variant_lines(answers)))
+    return report_unanswered([(answer.kernels, ()) for answer in answers])
 
 
-def _source_model(
-    program: Program, file: Path, targets: list[tuple[str, str, str]], model: Path, as_json: bool
-) -> None:
+def _source_model(program: Program, file: Path, targets: list[tuple[str, str, str]], model: Path, as_json: bool) -> int:
     from hipsynth.profiling.backends.protocol import Target
     from hipsynth.training.analytic.documents import document_of
     from hipsynth.training.models.model_record import model_record
@@ -220,10 +245,12 @@ def _source_model(
     else:
         predictor = Predictor.load(model)
         answers = [predictor.predict(program.text, arch, flag_text, device) for arch, flag_text, device in targets]
+    results = [prediction.document() for prediction in answers]
     if as_json:
-        print_json(document_of(program, str(file), model, [prediction.document() for prediction in answers]))
-        return
-    click.echo("\n\n".join(prediction_table(prediction) for prediction in answers))
+        print_json(document_of(program, str(file), model, results))
+    else:
+        click.echo("\n\n".join(prediction_table(prediction) for prediction in answers))
+    return report_unanswered([(result.kernels, ()) for result in results])
 
 
 def prediction_text(result: PredictionResult, why: bool) -> str:

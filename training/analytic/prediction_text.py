@@ -42,6 +42,21 @@ def prediction_lines(result: PredictionResult, why: bool = False) -> list[str]:
     return lines
 
 
+def find_unanswered(
+    kernels: Sequence[KernelPrediction], executed: Sequence[SimulatedKernel | FailedExecution]
+) -> list[KernelPrediction]:
+    """The kernels without a reliable answer: their prediction abstains, and no launch of theirs was executed. A
+    prediction without a launch shape is of all launches of its kernel, one without a name of the whole program."""
+    rows = [row for row in executed if isinstance(row, SimulatedKernel)]
+    launches, names = {_launch_key(row) for row in rows}, {row.name for row in rows}
+    abstained = [kernel for kernel in kernels if kernel.abstained and _launch_key(kernel) not in launches]
+    return [
+        kernel
+        for kernel in abstained
+        if kernel.grid is not None or (kernel.name not in names if kernel.name else not rows)
+    ]
+
+
 def _launch_key(kernel: KernelPrediction | SimulatedKernel) -> tuple[str, Dim | None, Dim | None, str]:
     """The key by which predictions and executions are compared: the kernel's instance, its launch shape and build."""
     return kernel.instance, kernel.grid, kernel.block, _meta_text(kernel.meta)
