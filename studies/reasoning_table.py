@@ -13,15 +13,15 @@ second call goes on; --page writes the tables of docs/reference/reasoning.md.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hipsynth.core.documents import document_json, from_json
+from hipsynth.core.documents import document_json
 from hipsynth.core.errors import HipsynthError
+from hipsynth.core.json_lines import append_json_line, read_documents
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.training.models.base import load_base, load_trained
 from hipsynth.training.models.model_record import model_record
@@ -209,16 +209,13 @@ def list_questions(options: argparse.Namespace) -> Iterator[OptimizeQuestion]:
 
 def read_kept() -> dict[tuple[str, str, str, str], Answer]:
     """The kept answers by contender, model, program and architecture."""
-    lines = KEPT.read_text().splitlines() if KEPT.exists() else []
-    rows = [from_json(KeptAnswer, json.loads(line)) for line in lines]
+    rows = read_documents(KEPT, KeptAnswer, "delete the line: its question is asked again", missing_ok=True)
     return {(row.row, row.model, row.program, row.arch): row.answer for row in rows}
 
 
 def keep_answer(row: KeptAnswer) -> None:
     """Adds a line to the file of results."""
-    KEPT.parent.mkdir(parents=True, exist_ok=True)
-    with KEPT.open("a") as file:
-        file.write(json.dumps(document_json(row)) + "\n")
+    append_json_line(KEPT, document_json(row))
     print(row.row, row.program, row.arch, row.answer, flush=True)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from hipsynth.core.json_lines import append_json_line, read_json_lines, write_json_lines
 
 if TYPE_CHECKING:
     import torch
@@ -55,8 +56,7 @@ def peak_flops(dtype: torch.dtype) -> float:
 
 def _write_log(row: Mapping[str, float], path: Path, board: SummaryWriter | None) -> None:
     """Appends a line to the log at `path`, and its numbers to TensorBoard's files."""
-    with path.open("a") as file:
-        file.write(json.dumps(row) + "\n")
+    append_json_line(path, row)
     if board is None:
         return
     for name, value in row.items():
@@ -141,16 +141,8 @@ def training_monitor(log: TrainingLog) -> TrainerCallback:
 
 def keep_lines(path: Path, step: int) -> None:
     """Drops the log's lines after `step`, from which a run goes on, and a line that a kill cut short."""
-    if not path.exists():
-        return
-    kept_lines = []
-    for line in path.read_text().splitlines():
-        try:
-            if json.loads(line)["step"] <= step:
-                kept_lines.append(line + "\n")
-        except (ValueError, KeyError, TypeError):
-            continue
-    path.write_text("".join(kept_lines))
+    rows = read_json_lines(path, lambda row: (float(row["step"]), row), "step of a log", "delete it", missing_ok=True)
+    write_json_lines(path, [row for logged, row in rows if logged <= step])
 
 
 def _open_tensorboard(folder: Path) -> SummaryWriter | None:

@@ -13,6 +13,7 @@ from typing import TypedDict, cast
 from hipsynth.core.documents import document_json
 from hipsynth.core.files import write_whole
 from hipsynth.core.journal import ResultJournal
+from hipsynth.core.json_lines import write_json_lines
 from hipsynth.tuning.agent.sft_chats import (
     ChatSample,
     NotTeachable,
@@ -140,8 +141,9 @@ def write_chats(out: Path) -> CollectionSummary:
             once.setdefault(row["digest"], row)
     rows = list(once.values())
     for split in SPLITS:
-        lines = [_chat_line(row) for row in rows if row["split"] == split]
-        write_whole(out / f"{split}.jsonl", "".join(lines))
+        part = [row for row in rows if row["split"] == split]
+        lines = ({name: value for name, value in row.items() if name != "digest"} for row in part)
+        write_json_lines(out / f"{split}.jsonl", lines)
     report = CollectionSummary(
         programs=len(results),
         samples={split: sum(row["split"] == split for row in rows) for split in SPLITS},
@@ -155,7 +157,3 @@ def write_chats(out: Path) -> CollectionSummary:
     )
     write_whole(out / REPORT_FILE, json.dumps(document_json(report), indent=1) + "\n")
     return report
-
-
-def _chat_line(row: DigestedRow) -> str:
-    return json.dumps({name: value for name, value in row.items() if name != "digest"}) + "\n"

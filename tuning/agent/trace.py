@@ -6,16 +6,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Required, TypedDict, cast
+from typing import Any, Required, TypedDict, cast
 
 from hipsynth.core.documents import JsonObject, from_json
 from hipsynth.core.errors import BadInput
-from hipsynth.core.files import open_regular, write_error
+from hipsynth.core.json_lines import append_json_line, read_json_lines
 from hipsynth.tuning.agent.prompts import ChatTurn
 from hipsynth.tuning.tools import ToolSession, Version
-
-TRACE_BYTES = 256 << 20
-LINE_BYTES = 4 << 20
 
 
 class TraceLine(TypedDict, total=False):
@@ -38,12 +35,12 @@ class TraceLine(TypedDict, total=False):
 
 
 class Trace:
-    """Lines of the kinds "run", "message", "program" and "outcome"; an incomplete line at the end is left out."""
+    """Lines of the kinds "run", "message", "program" and "outcome", as core.json_lines reads and appends them."""
 
     def __init__(self, path: Path, setting: Mapping[str, object]) -> None:
         """Opens a trace, or begins it. Raises BadInput for the trace of a run with another setting."""
         self.path = path
-        self.lines = read_trace(path) if path.exists() or path.is_symlink() else []
+        self.lines = read_trace(path, missing_ok=True)
         if not self.lines:
             self.add(cast(TraceLine, {"kind": "run", **setting}))
             return
@@ -54,13 +51,8 @@ class Trace:
             raise BadInput(f"{path} is the trace of another run", cause=cause, remedy="name another file")
 
     def add(self, line: TraceLine) -> None:
-        """Appends a line. It begins with a line end, as the line before may be incomplete. Raises BadInput."""
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a") as file:
-                file.write("\n" + json.dumps(line))
-        except OSError as error:
-            raise write_error(self.path, error) from error
+        """Appends a line. Raises BadInput."""
+        append_json_line(self.path, line)
         self.lines.append(line)
 
     def of(self, kind: str) -> list[TraceLine]:
@@ -84,15 +76,12 @@ class Trace:
             session.versions[version.name] = version
 
 
-def read_trace(path: Path) -> list[TraceLine]:
-    """The whole lines of a trace. Raises BadInput if it is no regular file or too large."""
-    entries: list[TraceLine] = []
-    with open_regular(path, TRACE_BYTES) as file:
-        while line := file.readline(LINE_BYTES):
-            try:
-                entry = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(entry, dict) and isinstance(entry.get("kind"), str):
-                entries.append(cast(TraceLine, entry))
-    return entries
+def read_trace(path: Path, *, missing_ok: bool = False) -> list[TraceLine]:
+    """The lines of a trace. Raises BadInput if it is no regular file, too large or damaged."""
+    return list(read_json_lines(path, _check_line, "line of a trace", "name another file", missing_ok=missing_ok))
+
+
+def _check_line(row: dict[str, Any]) -> TraceLine:
+    if not isinstance(row["kind"], str):
+        raise TypeError("its kind is no text")
+    return cast(TraceLine, row)

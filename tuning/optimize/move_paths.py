@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipsynth.core.documents import document_json
 from hipsynth.core.errors import HipsynthError, MissingDependency
+from hipsynth.core.json_lines import append_json_line
 from hipsynth.core.program import Program
 from hipsynth.core.reasons import Reason
 from hipsynth.core.store.splits import splits_of
@@ -181,15 +181,12 @@ def collect_move_values(
     """
     finished = {valued.job for valued in read_jobs(path)}
     missing = [job for job in jobs if job.key not in finished]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        for number, outcome in enumerate(map_unordered(value_program, missing, workers, "local", JOB_S), 1):
-            if isinstance(outcome.error, MissingDependency):
-                raise outcome.error
-            if outcome.error is not None:  # it ran out of time, or its worker ended: the next call tries it again
-                note(f"{number} of {len(missing)}: {outcome.error}")
-                continue
-            valued = outcome.get()
-            file.write(json.dumps(document_json(valued)) + "\n")
-            file.flush()
-            note(f"{number} of {len(missing)}: {sum(len(state.moves) for state in valued.states)} moves")
+    for number, outcome in enumerate(map_unordered(value_program, missing, workers, "local", JOB_S), 1):
+        if isinstance(outcome.error, MissingDependency):
+            raise outcome.error
+        if outcome.error is not None:  # it ran out of time, or its worker ended: the next call tries it again
+            note(f"{number} of {len(missing)}: {outcome.error}")
+            continue
+        valued = outcome.get()
+        append_json_line(path, document_json(valued))
+        note(f"{number} of {len(missing)}: {sum(len(state.moves) for state in valued.states)} moves")

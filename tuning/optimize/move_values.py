@@ -4,13 +4,11 @@ work-groups value them, and with executions of some. The order of moves and mode
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hipsynth.core.documents import from_json
-from hipsynth.core.files import open_regular
+from hipsynth.core.json_lines import read_documents
 from hipsynth.core.reasons import Reason
 from hipsynth.tuning.optimize.documents import VerificationCheck
 from hipsynth.tuning.optimize.evaluate import KernelTime, kernel_of, sum_durations
@@ -21,7 +19,6 @@ LIKELY_GAIN = 1.02  # previewed, from which a move is executed
 GAIN = 1.01  # executed, from which a move leads to the next state
 PREVIEWED = 12  # moves of a state that models are shown a preview of, as `propose` does
 MOST_DIFF = 4000  # characters
-MOST_BYTES = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -112,12 +109,5 @@ def diff_texts(before: str, after: str, names: tuple[str, str] = ("before", "aft
 
 
 def read_jobs(path: Path) -> Iterator[ValuedProgram]:
-    """The programs of a file, one a line; a line that was cut is left out, a missing file has none."""
-    if not path.exists():
-        return
-    with open_regular(path, MOST_BYTES) as file:
-        for line in file:
-            try:
-                yield from_json(ValuedProgram, json.loads(line))
-            except (ValueError, TypeError, KeyError):
-                continue
+    """The programs of a file, one a line; a missing file has none. Raises BadInput for a damaged line."""
+    return read_documents(path, ValuedProgram, "delete the line: its program is valued again", missing_ok=True)

@@ -18,15 +18,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hipsynth.core.documents import JsonObject, from_json
 from hipsynth.core.errors import BadInput
-from hipsynth.core.files import open_regular, write_whole
+from hipsynth.core.json_lines import read_documents, read_json_lines, write_json_lines
 from hipsynth.training.analytic.examples import PreviewFeatures
 from hipsynth.training.data.dataset import LabelledSample, hash_share, load_samples, split_samples
 from hipsynth.tuning.prediction.chat import PredictionChat, ToolCallResult
-from hipsynth.tuning.prediction.outcomes import MOST_BYTES, OUTCOMES, collect_outcomes, sample_id
+from hipsynth.tuning.prediction.outcomes import OUTCOMES, collect_outcomes, sample_id
 from hipsynth.tuning.prediction.policy import best_plan, share_within
 from hipsynth.tuning.prediction.preview_error import (
     PREVIEW_ERROR,
@@ -48,6 +48,7 @@ from hipsynth.tuning.prediction.tools import (
 
 CHATS, QUESTIONS = "chats.jsonl", "questions.jsonl"
 T = TypeVar("T")
+REMEDY = "run `synth traces --task predict` again"
 FROM_SOURCE = 0.25  # of the samples are answered without tools, too
 DRILLS, SCALE = 4, 3.0  # copies of a chat with other numbers: each times e to the power of up to SCALE, up or down
 
@@ -160,14 +161,14 @@ def write_chats(
     a chat's preview expects of itself comes from a model that did not see the sample's lineage."""
     rows, questions, kinds = [], [], Counter[str]()
     for tools in judged_tools(samples, previews, out):
-        questions.append(json.dumps(asdict(RecordedQuestion.of(tools))))
+        questions.append(asdict(RecordedQuestion.of(tools)))
         for chat in chats_of(tools):
             drill = " (other numbers)" if chat.drilled else ""
             kinds[(" ".join(call.name for call in chat.calls) or "from the source") + drill] += 1
             schemas = tool_schemas() if chat.with_tools else []
-            rows.append(json.dumps({**asdict(chat), "messages": chat.messages(), "tools": schemas}))
-    write_whole(out / QUESTIONS, "\n".join(questions) + "\n")
-    write_whole(out / CHATS, "\n".join(rows) + "\n")
+            rows.append({**asdict(chat), "messages": chat.messages(), "tools": schemas})
+    write_json_lines(out / QUESTIONS, questions)
+    write_json_lines(out / CHATS, rows)
     return TracesReport(
         len(questions), sum(preview is None for preview in previews.values()), dict(sorted(kinds.items()))
     )
@@ -188,25 +189,20 @@ def judged_tools(
 
 def read_chats(folder: Path) -> list[PredictionChat]:
     """The chats of a folder. Raises BadInput if it has none, or for a damaged line."""
-    return _read_lines(folder / CHATS, PredictionChat, ("messages", "tools"))
+    return _require_any(folder / CHATS, read_json_lines(folder / CHATS, _decode_chat, PredictionChat.__name__, REMEDY))
 
 
 def read_questions(folder: Path) -> list[RecordedQuestion]:
     """The questions of a folder. Raises BadInput if it has none, or for a damaged line."""
-    return _read_lines(folder / QUESTIONS, RecordedQuestion)
+    return _require_any(folder / QUESTIONS, read_documents(folder / QUESTIONS, RecordedQuestion, REMEDY))
 
 
-def _read_lines(path: Path, kind: type[T], derived: Sequence[str] = ()) -> list[T]:
-    """The documents of a file of JSON lines, without the keys that are derived from the others."""
-    documents = []
-    with open_regular(path, MOST_BYTES) as file:
-        for number, line in enumerate(file, 1):
-            try:
-                row = json.loads(line)
-                documents.append(from_json(kind, {key: value for key, value in row.items() if key not in derived}))
-            except (TypeError, ValueError, AttributeError, RecursionError) as error:
-                problem = f"{path}: line {number} is no {kind.__name__}"
-                raise BadInput(problem, cause=str(error), remedy="run `synth traces --task predict` again") from error
-    if not documents:
+def _decode_chat(row: dict[str, Any]) -> PredictionChat:
+    """A chat without the members that are derived from the others."""
+    return from_json(PredictionChat, {name: value for name, value in row.items() if name not in ("messages", "tools")})
+
+
+def _require_any(path: Path, documents: Iterable[T]) -> list[T]:
+    if not (listed := list(documents)):
         raise BadInput(f"{path}: nothing to train on", remedy="give `synth traces` a larger corpus")
-    return documents
+    return listed

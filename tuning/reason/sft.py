@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hipsynth.core.errors import BadInput
-from hipsynth.core.files import open_regular
+from hipsynth.core.json_lines import read_json_lines
 from hipsynth.training.data.encode import IGNORED, TrainingExample
 from hipsynth.training.models.config import Config
 from hipsynth.training.models.model_record import ModelRecord
@@ -24,7 +24,6 @@ from hipsynth.tuning.agent.sft_chats import ToolChatRow
 from hipsynth.tuning.reason.chat_text import TEMPLATE, brief_messages
 
 FILES = {"train": "train.jsonl", "held_out": "held_out.jsonl"}
-TRACE_BYTES = 1 << 30
 MOST_VALID = 32  # chats for the validation loss
 TASK = "tools"
 SPECIAL = ["<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>"]
@@ -32,22 +31,19 @@ SPECIAL = ["<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>"]
 
 def read_chats(folder: Path) -> dict[str, list[ToolChatRow]]:
     """The chats of a folder of `synth traces` by part. Raises BadInput for a folder without any, or a damaged line."""
-    chats: dict[str, list[ToolChatRow]] = {}
-    for part, name in FILES.items():
-        rows: list[ToolChatRow] = []
-        with open_regular(folder / name, TRACE_BYTES) as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    row = json.loads(line)
-                    assert row["messages"] and isinstance(row["messages"], list) and row["program"]
-                except (ValueError, KeyError, TypeError, AssertionError, RecursionError) as error:
-                    problem = f"{folder / name}: line {number} is no chat"
-                    raise BadInput(problem, cause=str(error), remedy="run `synth traces` again") from error
-                rows.append(row)
-        chats[part] = rows
+    chats = {
+        part: list(read_json_lines(folder / name, _check_chat, "chat", "run `synth traces` again"))
+        for part, name in FILES.items()
+    }
     if not chats["train"]:
         raise BadInput(f"{folder}: no chats to train on", remedy="give `synth traces` more programs, or more time")
     return chats
+
+
+def _check_chat(row: dict[str, Any]) -> ToolChatRow:
+    if not (row["messages"] and isinstance(row["messages"], list) and row["program"]):
+        raise ValueError("it has no messages, or no program")
+    return cast(ToolChatRow, row)
 
 
 def source_of(chat: ToolChatRow) -> str:

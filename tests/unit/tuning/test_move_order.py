@@ -69,6 +69,6 @@ def test_values_are_read_again_and_a_cut_line_is_left_out(tmp_path: Path) -> Non
     state = ValuedState("p", "l", "train", "gfx942", 0, (KERNEL,), (move,))
     valued = ValuedProgram("p gfx942", "synthetic", "text", (state,))
     line = json.dumps(document_json(valued))
-    (tmp_path / "moves.jsonl").write_text(f"{line}\n{line[:50]}\n")
+    (tmp_path / "moves.jsonl").write_text(f"{line}\n{line[:50]}")
     assert list(read_jobs(tmp_path / "moves.jsonl")) == [valued]
     assert list(read_jobs(tmp_path / "none.jsonl")) == []

@@ -161,12 +161,12 @@ def test_previews_are_computed_once_and_an_interrupted_line_is_made_again(
     first = collect_outcomes(samples[:3], path, 1)
     assert len(seen) == 3
     with path.open("a") as file:
-        file.write('\n{"sample": "cut o')
+        file.write('{"sample": "cut o')
     second = collect_outcomes(samples[:4], path, 1)
     assert len(seen) == 4 and {key: second[key] for key in first} == first
     assert set(read_outcomes(path)) == {sample_id(sample) for sample in samples[:4]}
     path.write_text('{"sample": 3}\n')
-    with pytest.raises(BadInput, match="no file of outcomes"):
+    with pytest.raises(BadInput, match="line 1 is no PreviewOutcome"):
         read_outcomes(path)
 
 
