@@ -17,7 +17,7 @@ EXIT_CODES = {
     "`predict`: no kernel has an answer",
     MissingDependency.exit_code: "a compiler, backend, sandbox or package is not installed",
     PartialFailure.exit_code: "some items failed (all are listed), the others are finished and stored; `verify`: a "
-    "check failed; `predict`: an answer is not reliable",
+    "check failed; `predict`: a kernel has no answer",
     SLOWER_EXIT: "`compare`: slower than --fail-if-slower allows",
     128 + signal.SIGINT: "interrupted by Ctrl-C (143: by SIGTERM); finished items of corpora are kept",
 }

@@ -45,7 +45,7 @@ Examples:
   synth predict kernel.hip --arch gfx942 --tools
   synth predict matmul.py --arch gfx942 -- 4096
 
-Exit codes: 0 ok, 2 usage, 3 bad input or no answer, 4 toolchain missing, 5 an answer is not reliable.
+Exit codes: 0 ok, 2 usage, 3 bad input or no answer, 4 toolchain missing, 5 a kernel has no answer.
 """
 
 
@@ -165,19 +165,20 @@ def _print_answers(document: PredictDocument, why: bool, as_json: bool) -> int:
 def report_unanswered(
     answers: Sequence[tuple[Sequence[KernelPrediction], Sequence[SimulatedKernel | FailedExecution]]],
 ) -> int:
-    """Says on stderr how many kernels have no reliable answer, of several (predictions, what was executed). Returns the
-    exit code: 0 if all have one and what was to be executed was, 3 if no kernel has any figure, else 5."""
+    """Says on stderr how many kernels have no answer, of several (predictions, what was executed). Returns the exit
+    code: 0 if all have one and what was to be executed was, 3 if no kernel has one, else 5. A prediction that abstains
+    but has figures, marked as such, is an answer."""
     from hipsynth.training.analytic.prediction_text import find_unanswered
     from hipsynth.training.models.documents import FailedExecution
 
     kernels = [kernel for predicted, _ in answers for kernel in predicted]
     unanswered = [kernel for predicted, executed in answers for kernel in find_unanswered(predicted, executed)]
     is_failed = any(isinstance(row, FailedExecution) for _, executed in answers for row in executed)
-    if len(unanswered) == len(kernels) and not any(kernel.metrics for kernel in kernels):
+    if len(unanswered) == len(kernels):
         click.echo("error: no kernel has an answer; above it says why", err=True)
         return BadInput.exit_code
     if unanswered:
-        click.echo(f"partial: {len(unanswered)} of {len(kernels)} answers are not reliable", err=True)
+        click.echo(f"partial: {len(unanswered)} of {len(kernels)} kernels have no answer", err=True)
     return PartialFailure.exit_code if unanswered or is_failed else 0
 
 

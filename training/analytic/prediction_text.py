@@ -45,14 +45,14 @@ def prediction_lines(result: PredictionResult, why: bool = False) -> list[str]:
 def find_unanswered(
     kernels: Sequence[KernelPrediction], executed: Sequence[SimulatedKernel | FailedExecution]
 ) -> list[KernelPrediction]:
-    """The kernels without a reliable answer: their prediction abstains, and no launch of theirs was executed. A
-    prediction without a launch shape is of all launches of its kernel, one without a name of the whole program."""
+    """The kernels without any figure: their prediction has none, and no launch of theirs was executed. A prediction
+    without a launch shape is of all launches of its kernel, one without a name of the whole program."""
     rows = [row for row in executed if isinstance(row, SimulatedKernel)]
     launches, names = {_launch_key(row) for row in rows}, {row.name for row in rows}
-    abstained = [kernel for kernel in kernels if kernel.abstained and _launch_key(kernel) not in launches]
+    without_figures = [kernel for kernel in kernels if not kernel.metrics and _launch_key(kernel) not in launches]
     return [
         kernel
-        for kernel in abstained
+        for kernel in without_figures
         if kernel.grid is not None or (kernel.name not in names if kernel.name else not rows)
     ]
 
