@@ -10,7 +10,7 @@ _BUILTINS = ("__builtin", "__atomic", "__hip_atomic")
 _COOPERATION = re.compile(
     r"__shared__|__sync\w*|__shfl\w*|__ballot\w*|__any\w*|__all\w*|__activemask|__match\w*|__reduce\w*|__lane_id|"
     r"__builtin_amdgcn_\w+|cooperative_groups|this_thread_block|this_grid|warpSize|asm|__asm__|HIP_DYNAMIC_SHARED|"
-    r"__threadfence\w*|wall_clock64|clock64|clock"
+    r"__threadfence\w*|wall_clock64|clock64|clock|volatile|coalesced_threads"
 )
 
 

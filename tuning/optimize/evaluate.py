@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -22,6 +23,9 @@ from hipsynth.tuning.trial import Conditions, Trial, run_trial
 from hipsynth.tuning.trial.search_clock import Clock
 
 RUN_TIME_S = 120.0  # processor time of one measured run
+# What a candidate may take of it: so many times what the first program took, but this long at least. One that waits
+# without end would use up the clock.
+MOST_TIMES, LEAST_LIMIT_S = 10, 15.0
 COMPILE_S = 0.8  # price of one compile
 EFFORT = 0.3  # of sampling a large grid: a run takes hardly longer than with less, and its time is a third as uncertain
 PER_WAVE_INSTRUCTION_S = 5e-8
@@ -64,6 +68,7 @@ class CandidateMeasurement:
     exact_s: float = 0.0
     copied_bytes: int = 0  # to the host
     arguments: tuple[str, ...] = ()
+    cpu_s: float = 0.0  # processor time of the run
 
     @property
     def ok(self) -> bool:
@@ -125,18 +130,26 @@ class Evaluator:
         self.target, self.journal, self.clock = target, journal, clock or Clock()
         self.conditions = Conditions(arguments, effort=effort, units=units, time_s=time_s)
         self.setting = json.dumps([asdict(target), asdict(self.conditions), build_identity()])
+        self._first_s = math.inf  # processor time of the first run
 
     def __call__(self, text: str) -> CandidateMeasurement:
         path = self.journal / f"{text_id(text + self.setting)}.json" if self.journal else None
         if path is not None and (stored := _load_measurement(path)) is not None:
+            self._note_time(stored)
             return stored
-        conditions = replace(self.conditions, time_s=self.clock.run_s(self.conditions.time_s))
+        most_s = min(self.conditions.time_s, max(LEAST_LIMIT_S, MOST_TIMES * self._first_s))
+        conditions = replace(self.conditions, time_s=self.clock.run_s(most_s))
         measurement = replace(
             measurement_of_trial(run_trial(text, self.target, conditions)), arguments=conditions.arguments
         )
+        self._note_time(measurement)
         if path is not None and measurement.reason not in (Reason.WORKER_DIED, Reason.TIMEOUT):
             write_whole(path, json.dumps(asdict(measurement)))
         return measurement
+
+    def _note_time(self, measurement: CandidateMeasurement) -> None:
+        if measurement.ok and math.isinf(self._first_s):
+            self._first_s = measurement.cpu_s
 
 
 def _load_measurement(path: Path) -> CandidateMeasurement | None:
@@ -153,7 +166,9 @@ def measurement_of_trial(trial: Trial) -> CandidateMeasurement:
     exact = sum(_launch_instructions(kernel) * kernel.dispatches * PER_WAVE_INSTRUCTION_S for kernel in trial.kernels)
     code = -1 if trial.exit_code is None else trial.exit_code
     copied = sum(transfer.bytes for transfer in trial.transfers if transfer.kind == "device_to_host")
-    return CandidateMeasurement(trial.status, trial.reason, trial.message[:2000], code, kernels, price, exact, copied)
+    return CandidateMeasurement(
+        trial.status, trial.reason, trial.message[:2000], code, kernels, price, exact, copied, cpu_s=trial.cpu_s
+    )
 
 
 def _kernel_time(kernel: KernelRecord) -> KernelTime:

@@ -161,6 +161,8 @@ def _kernel(
     function: FunctionDeclaration,
 ) -> KernelDefinition:
     launches, fixed = _find_launches(program, parsed, function.name, len(function.parameters))
+    is_volatile = any("volatile" in parameter.text.split() for parameter in function.parameters)
+    together = _group_dependence(program, bodies, function.first, function.last)
     return KernelDefinition(
         function.name,
         function.start,
@@ -171,7 +173,7 @@ def _kernel(
         function.first,
         function.last,
         launches,
-        _group_dependence(program, bodies, function.first, function.last),
+        "it takes volatile pointers" if is_volatile else together,
         fixed,
     )
 

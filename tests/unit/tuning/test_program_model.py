@@ -21,6 +21,14 @@ def test_first_names_of_coordinates_are_those_of_today() -> None:
     assert program.kernels[0].independent and program.text == program.unit.text.decode()
 
 
+def test_work_items_that_look_at_each_other_depend_on_their_group() -> None:
+    for kind in ("volatile float* x", "float* __restrict__ volatile x"):
+        chain = OLD.replace("float* x", kind).replace("i < n;", "x[i] == 0;")
+        assert read_program(chain, "gfx942").kernels[0].together == "it takes volatile pointers"
+    inside = OLD.replace("x[i] *= 2", "while (((volatile float*)x)[i - 1] == 0) {}")
+    assert read_program(inside, "gfx942").kernels[0].together == "it uses volatile"
+
+
 def test_names_that_a_program_defines_itself_stay() -> None:
     text = (
         "#define hipThreadIdx_x (63 - threadIdx.x)\n__global__ void k(int* x) { x[hipThreadIdx_x] = hipThreadIdx_y; }\n"

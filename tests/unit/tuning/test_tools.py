@@ -16,7 +16,7 @@ from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations import TRANSFORMATIONS
 from hipsynth.tuning.tools import TOOLS, ToolLimits, ToolSession, run_tool, tool_definitions
 from hipsynth.tuning.tools.tool_table import check_arguments, without_folders
-from hipsynth.tuning.trial import target_of
+from hipsynth.tuning.trial import Conditions, target_of
 
 PROGRAM = r"""#include <hip/hip_runtime.h>
 #include <cstdlib>
@@ -230,3 +230,23 @@ def test_a_measurement_is_found_again_in_the_journal(tmp_path: Path, monkeypatch
     assert Evaluator(target_of("gfx942"), (), 1.0, tmp_path)(PROGRAM) == found
     monkeypatch.delattr("hipsynth.tuning.optimize.evaluate.run_trial")
     assert Evaluator(target_of("gfx942"), (), 1.0, tmp_path)(PROGRAM) == found
+
+
+def test_a_candidate_runs_for_little_longer_than_the_first_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+    first = CandidateMeasurement("ok", "", "", 0, (), 0.5, cpu_s=2.5)
+
+    def run(text: str, target: object, conditions: Conditions) -> None:
+        limits.append(conditions.time_s)
+
+    monkeypatch.setattr("hipsynth.tuning.optimize.evaluate.run_trial", run)
+    monkeypatch.setattr("hipsynth.tuning.optimize.evaluate.measurement_of_trial", lambda _: first)
+    evaluator = Evaluator(target_of("gfx942"), (), 120.0, None)
+    evaluator(PROGRAM)
+    evaluator(PROGRAM)
+    first = replace(first, cpu_s=0.5)
+    Evaluator(target_of("gfx942"), (), 120.0, None)(PROGRAM)
+    other = Evaluator(target_of("gfx942"), (), 120.0, None)
+    other(PROGRAM)
+    other(PROGRAM)
+    assert limits == [120.0, 25.0, 120.0, 120.0, 15.0]
