@@ -41,6 +41,12 @@ NAMED = """const long long first = threadIdx.x + blockIdx.x * blockDim.x;
     if (in[i] > 20) continue;
     out[i] = in[i] + 1;
   }"""
+OWN = """for (long long i = blockIdx.x * blockDim.x + threadIdx.x; i < n / 2; i += blockDim.x * gridDim.x) {
+    const long long at = 2 * i + 1;
+    out[at] = in[at];
+    out[at] += in[i];
+    ++out[at];
+  }"""
 OPEN = """int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   for (; i < n; i += (int64_t)blockDim.x * gridDim.x) out[i] = in[i] - 1;"""
 PLAIN = "k<<<groups, 256>>>(in, out, n);"
@@ -68,7 +74,7 @@ def change(text: str, groups: int = 274) -> str:
     return "".join(each.text for each in list_changes(read_program(text, "gfx942"), timed, TARGET))
 
 
-@pytest.mark.parametrize("body", [LOOP, NAMED, OPEN, f"{LOOP}\n  {NAMED}"])
+@pytest.mark.parametrize("body", [LOOP, NAMED, OPEN, OWN, f"{LOOP}\n  {NAMED}"])
 def test_changed_programs_do_the_same(body: str) -> None:
     needs.simulator()
     needs.compiler()
@@ -99,6 +105,12 @@ LEFT_ALONE = {
     "an iteration that knows the stride": NAMED.replace("in[i] + 1", "in[i] + step"),
     "an iteration that ends the loop": LOOP.replace("const float x", "if (i > 9) break;\n    const float x"),
     "another stride": LOOP.replace("blockDim.x * gridDim.x", "blockDim.x"),
+    "an end that the group decides": "const long long end = blockIdx.x % 8 == 7 ? n / 2 : n;\n  "
+    + LOOP.replace("i < n", "i < end"),
+    "an element of the work-item": LOOP.replace("out[i] = x * x;", "out[i % 65536] += x;"),
+    "such an element by a name": LOOP.replace("out[i] = x * x;", "const int to = i & 65535; out[to] = out[to] + x;"),
+    "such an element by an address": LOOP.replace("out[i] = x * x;", "*(out + i % 65536) += x;"),
+    "an element of all": LOOP.replace("out[i] = x * x;", "*out += x;"),
     "another beginning": LOOP.replace("+ threadIdx.x", "+ 2 * threadIdx.x"),
     "another condition": LOOP.replace("i < n", "i != n"),
     "a parameter that moves": LOOP.replace("const float x", "out += 1;\n    const float x"),

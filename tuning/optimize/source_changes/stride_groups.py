@@ -17,7 +17,7 @@ from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.tokens import find_closing, split_at
 from hipsynth.tuning.optimize.effects import is_cooperation
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
-from hipsynth.tuning.optimize.kernel_body import Body
+from hipsynth.tuning.optimize.kernel_body import ASSIGN, Body
 from hipsynth.tuning.optimize.launch_shape import cap_groups
 from hipsynth.tuning.optimize.polynomials import Monomial, PolynomialReader
 from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, LaunchStatement, ParsedProgram
@@ -153,7 +153,7 @@ class _GridLoops:
         inner_locals = {tokens[i].start for i in range(*inside.span) if tokens[i].start in body.locals}
         for i in [*range(*condition), *range(*inside.span)]:
             place = body.local(tokens[i])
-            if tokens[i].text in COORDINATES or (i >= inside.start and self._knows_grid(place)):
+            if tokens[i].text in COORDINATES or self._knows_grid(place):
                 raise NotUnderstood("an iteration that knows its group")
             is_element = tokens[i + 1].text == "[" and body.is_pointer(place)
             changes = place >= 0 and place not in inner_locals and not is_element and body.assigns(i, inside.end)
@@ -161,6 +161,24 @@ class _GridLoops:
                 raise NotUnderstood("an iteration that changes a variable of the loop")
         if any(part.kind == "jump" and tokens[part.start].text != "continue" for part in inside.inner()):
             raise NotUnderstood("an iteration that ends the loop")
+        self._check_elements(inside.span, tokens[condition[0]].text)
+
+    def _check_elements(self, span: Span, number: str) -> None:
+        """Elements of arrays that an iteration both reads and changes are its own: the next one of the same work-item
+        would find them changed. `number`: the loop's variable."""
+        tokens, body, reader = self.body.tokens, self.body, _NumberReader(self.body)
+        pointers = {parameter.name for parameter in body.kernel.parameters if parameter.base}
+        names = [i for i in range(*span) if tokens[i].text in pointers or body.is_pointer(body.local(tokens[i]))]
+        written = {tokens[i].text for i in names if body.assigns(i, span[1])}
+        read = {tokens[i].text for i in names if not body.assigns(i, span[1]) or body.after_lvalue(i, span[1]) != "="}
+        for i in names:
+            if tokens[i].text not in written & read:
+                continue
+            subscript = (i + 2, find_closing(tokens, i + 1)) if tokens[i + 1].text == "[" else (i, i)
+            if not any(number in monomial for monomial in reader.read(subscript)):
+                raise NotUnderstood("an iteration that changes what another one reads")
+        if any(tokens[i].text in ASSIGN - {"="} and tokens[i - 1].text == ")" for i in range(*span)):
+            raise NotUnderstood("an iteration that changes an element of unknown place")
 
     def _knows_grid(self, place: int) -> bool:
         """Whether a variable from outside of the loop is worked out from the numbers of groups or work-items."""
