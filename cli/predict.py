@@ -116,7 +116,7 @@ def command(
     from hipsynth.core.time_limit import processor_time_limit
     from hipsynth.library.predict import open_analytic, predict_completed, read_question
     from hipsynth.profiling.matrix.targets import resolve_devices
-    from hipsynth.source.harness import HOW_TO_CHOOSE, check_argument_names, lacks_main
+    from hipsynth.source.harness import HOW_TO_CHOOSE, lacks_main
     from hipsynth.training.analytic.predict import LaunchAssumptions, is_analytic
 
     if tools and model is not None:
@@ -130,10 +130,7 @@ def command(
     targets = resolve_devices(archs, devices)
     flags = _check_builds(flags, defines)
     questions = [(arch, flag_text, device) for arch, device in targets for flag_text in flags]
-    swept = {text.partition("=")[0].strip() for text in sweeps} - {"grid", "block"}
-    check_argument_names(
-        program.text, [*question.values, *(name for name in swept if not _PROGRAM_WORD.fullmatch(name))]
-    )
+    check_swept_names(program.text, question, sweeps)
     is_chosen = bool(arguments or grid or block or values or sweeps or listed)
     if lacks_main(program.text) and not is_text_model and not is_chosen:
         click.echo(f"note: {HOW_TO_CHOOSE}", err=True)
@@ -152,6 +149,20 @@ def command(
     with StatusLine(f"predicting {file.name}"):
         document = predict_completed(program, str(file), questions, question, predictor, execute, timeout)
     return _print_answers(document, why, as_json)
+
+
+def check_swept_names(text: str, question: LaunchAssumptions, sweeps: Sequence[str]) -> None:
+    """Raises UsageError for values, and for names of sweeps, that no kernel has as an argument; the words of the
+    command line (`arg1`) may be swept if a main() reads them."""
+    from hipsynth.source.harness import check_argument_names, lacks_main
+
+    swept = {sweep.partition("=")[0].strip() for sweep in sweeps} - {"grid", "block"}
+    if sweeps and lacks_main(text):
+        if question.arguments:
+            problem = "variants of kernels without main() take no arguments after --"
+            raise UsageError(problem, remedy="name them: --value n=4096")
+        check_argument_names(text, [*question.values, *swept])
+    check_argument_names(text, [*question.values, *(name for name in swept if not _PROGRAM_WORD.fullmatch(name))])
 
 
 def _print_answers(document: PredictDocument, why: bool, as_json: bool) -> int:
