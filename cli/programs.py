@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _OWN = "synth.program_arguments"
 HINT = "is this the whole program? give its other files too, -I FOLDER, or the folder with its Makefile"
+_CUDA_HEADER = re.compile(
+    r"cuda|cu(?:blas|fft|rand|sparse|solver|dnn)|device_launch_parameters\.h|nvtx|thrust/system/cuda"
+)
 
 
 class ProgramCommand(click.Command):
@@ -99,4 +103,8 @@ def missing_file_hint(diagnostics: str) -> str:
     messages = read_messages(diagnostics)
     if messages.across_files:
         return "device functions and variables of other files want --flags '-O3 -fgpu-rdc', and those files"
+    if _CUDA_HEADER.match(messages.missing_header):
+        return "this is a CUDA source: translate it first, with hipify-perl or hipify-clang"
+    if messages.undefined_symbols == ("main",):
+        return f"{HINT}; synth profile and synth predict launch kernels without main()"
     return HINT if messages.incomplete else ""
