@@ -122,7 +122,8 @@ def _transfer_lines(result: TargetResult) -> Iterator[str]:
     if result.kernels and result.clock_ns:
         kernels = format_quantity(sum(kernel.duration_ns * kernel.dispatches for kernel in result.kernels), "ns")
         total = format_quantity(result.clock_ns, "ns")
-        yield f"  {'in all':<17} {total} from the first operation to the last, of which kernels {kernels}; host code: 0"
+        parts = f"from the first operation to the last; kernels one by one, {kernels}; host code: 0"
+        yield f"  {'in all':<17} {total} {parts}"
 
 
 def _overview_lines(results: Sequence[TargetResult], names: Sequence[str]) -> Iterator[str]:

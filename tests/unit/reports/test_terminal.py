@@ -15,6 +15,7 @@ from hipsynth.profiling import metrics
 from hipsynth.profiling.metrics import bottleneck, uncertainty
 from hipsynth.profiling.reports import describe, numbers, terminal
 from hipsynth.profiling.uncertainty import expected_error
+from hipsynth.simulator.transfers import Transfer
 
 ROOM = Occupancy(groups_per_cu=4, waves_per_cu=16, fraction=0.5, peak_waves=0, limited_by="VGPRs")
 
@@ -299,3 +300,10 @@ def test_several_kernels_show_time_shares_and_failures_are_listed() -> None:
 )
 def test_numbers_are_readable(value: float, unit: str, text: str) -> None:
     assert numbers.format_quantity(value, unit) == text
+
+
+def test_launches_overlap_so_kernels_are_no_part_of_the_programs_time() -> None:
+    row = Transfer("host_to_device", 1, 1_000_000, 10_000)
+    one = replace(result(target(), simulated({"hbm": 90}, dispatches=3)), transfers=(row,), clock_ns=200_000)
+    (line,) = [line for line in terminal.render_results([one]).splitlines() if line.startswith("  in all")]
+    assert line.endswith("200 us from the first operation to the last; kernels one by one, 300 us; host code: 0")
