@@ -17,6 +17,7 @@ from hipsynth.source.launch_shapes import (
     MOST_GROUP_ITEMS,
     count_groups,
     find_indexed_block,
+    find_item_counts,
     find_launch_block,
     find_launch_bound,
     find_launch_grid,
@@ -242,7 +243,8 @@ def _choose_instance(text: str, launch: KernelLaunchPlan) -> KernelLaunchPlan:
     kernel = launch.kernel
     if not kernel.template:
         return launch
-    template = choose_template_arguments(text, kernel, math.prod(launch.block))
+    item_counts = find_item_counts(text, kernel, launch.block)
+    template = choose_template_arguments(text, kernel, math.prod(launch.block), item_counts)
     parameters = tuple(replace(p, text=fill_in_types(p.text, template)) for p in kernel.parameters)
     return replace(launch, kernel=replace(kernel, parameters=parameters), template=template)
 

@@ -69,17 +69,30 @@ def find_indexed_block(text: str, kernel: FunctionDeclaration) -> Shape | None:
     if _GROUP_SIZE.search(body):
         return None
     sizes: dict[str, set[int | None]] = {}
-    for match in _OWN_INDEX.finditer(body):
-        words = [word for word in match.groups() if word]
-        size = next((word for word in words if word not in "xyz"), "")
-        if size and len({word for word in words if word != size}) == 1:
-            axis = next(word for word in words if word != size)
-            sizes.setdefault(axis, set()).add(_read_size(text, code[: kernel.start], kernel, size))
+    for axis, size in _list_index_scales(body):
+        sizes.setdefault(axis, set()).add(_read_size(text, code[: kernel.start], kernel, size))
     sides = [sizes.get(axis, {1}) for axis in "xyz"]
     x, y, z = (next(iter(side)) if len(side) == 1 else None for side in sides)
     if not sizes or x is None or y is None or z is None:
         return None
     return (x, y, z) if min(x, y, z) >= 1 and x * y * z <= MOST_GROUP_ITEMS else None
+
+
+def _list_index_scales(body: str) -> Iterator[tuple[str, str]]:
+    """(axis, word) of each index of a kernel's body that a word times the group's number and the item's own make."""
+    for match in _OWN_INDEX.finditer(body):
+        words = [word for word in match.groups() if word]
+        size = next((word for word in words if word not in "xyz"), "")
+        if size and len({word for word in words if word != size}) == 1:
+            yield next(word for word in words if word != size), size
+
+
+def find_item_counts(text: str, kernel: FunctionDeclaration, block: Shape) -> dict[str, int]:
+    """The numbers of work-items that words of a kernel stand for, launched with work-groups of a shape: TILE of
+    `blockIdx.x * TILE + threadIdx.x` for those along x, the bound of `__launch_bounds__` for all."""
+    counts = {kernel.launch_bounds.partition(",")[0].strip(): math.prod(block)}
+    scales = _list_index_scales(blank_opaque(text)[slice(*kernel.body)])
+    return counts | {word: block["xyz".index(axis)] for axis, word in scales}
 
 
 def find_launch_bound(text: str, kernel: FunctionDeclaration) -> int:

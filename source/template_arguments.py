@@ -22,14 +22,19 @@ _KNOWN_TYPE = re.compile(
 _PARAMETERS = re.compile(r"\s*template\s*<([^<>]*)>")
 
 
-def choose_template_arguments(text: str, kernel: FunctionDeclaration, block_items: int) -> dict[str, str]:
+def choose_template_arguments(
+    text: str, kernel: FunctionDeclaration, block_items: int, item_counts: Mapping[str, int]
+) -> dict[str, str]:
     """Parameter of a kernel's template -> argument, in order: those of an instance that the text launches or
-    instantiates, one with the number of a group's work-items rather than another one; else float, true, that number,
-    or four where the name says nothing of work-items. Raises BadInput for parameters of another kind."""
+    instantiates, one with the number of a group's work-items rather than another one; else float, true, the number
+    that `item_counts` has, that of a group's work-items, or four where the name says nothing of them. Raises BadInput
+    for parameters of another kind."""
     kinds = _read_parameters(kernel)
     named = list_named_arguments(text, kernel)
     named.sort(key=lambda arguments: str(block_items) not in [value.rstrip("uUlL") for value in arguments.values()])
-    return named[0] if named else {name: _choose_usual(name, kind, block_items) for name, kind in kinds.items()}
+    if named:
+        return named[0]
+    return {name: _choose_usual(name, kind, block_items, item_counts.get(name)) for name, kind in kinds.items()}
 
 
 def list_named_arguments(text: str, kernel: FunctionDeclaration) -> list[dict[str, str]]:
@@ -80,6 +85,6 @@ def _fits_parameters(kinds: Mapping[str, str], arguments: list[str]) -> bool:
     )
 
 
-def _choose_usual(name: str, kind: str, block_items: int) -> str:
-    number = str(block_items) if _OF_ITEMS.search(name) else FEW
+def _choose_usual(name: str, kind: str, block_items: int, item_count: int | None) -> str:
+    number = str(item_count or block_items) if item_count or _OF_ITEMS.search(name) else FEW
     return {"class": TYPE, "bool": TRUTH}.get(kind, number)

@@ -176,3 +176,15 @@ def test_other_kernels_than_the_chosen_one_are_neither_launched_nor_compiled() -
     with pytest.raises(UsageError, match="--kernel sexpy: no kernel matches") as caught:
         add_harness(other + SAXPY, HarnessChoices(kernel="sexpy"))
     assert caught.value.cause == "did you mean saxpy?" and caught.value.remedy == "kernels: wild, saxpy"
+
+
+def test_template_numbers_of_work_items_are_those_of_the_group() -> None:
+    tiled = (
+        "template <int B> __global__ void flat(float* x) { int i = blockIdx.x * B + threadIdx.x; x[i] = 1; }\n"
+        "template <int T, int U> __global__ void square(float* x) {\n"
+        "  int i = threadIdx.x + T * blockIdx.x, j = blockIdx.y * T + threadIdx.y; x[i * j] = U;\n}\n"
+        "template <int BR> __global__ __launch_bounds__(BR, 2) void bounded(float* x) { x[threadIdx.x] = 1; }\n"
+    )
+    texts = add_harness(tiled, HarnessChoices()).text.splitlines()
+    launched = [line.split("<<<")[0].strip() for line in texts if "<<<" in line]
+    assert launched == ["flat<256>", "square<16, 4>", "bounded<256>"]
