@@ -255,12 +255,18 @@ def unknown_kernel(kernel: str) -> PreviewFailure:
     )
 
 
+_WHY_NOT_INTERPRETED = {
+    Reason.INSTRUCTION_LIMIT: "a work-group that was interpreted did not end within the limit of instructions: "
+    "does its loop end?",
+    Reason.ILLEGAL_ACCESS: "it accesses memory outside its arrays, also where they are enlarged, or by pointers that "
+    "are not known: an execution (synth run) says where",
+}
+
+
 def no_interpretation(kernel: str, error: BadInput) -> PreviewFailure:
     """Why a launch has no preview, from the error that its interpretation raised."""
-    words = f"its code cannot be interpreted ({error.reason})" if isinstance(error, SimError) else error.what
-    if error.reason == Reason.INSTRUCTION_LIMIT:
-        words = "a work-group that was interpreted did not end within the limit of instructions: does its loop end?"
-    return PreviewFailure(kernel, words, error.reason)
+    usual = f"its code cannot be interpreted: {error.cause}" if isinstance(error, SimError) else error.what
+    return PreviewFailure(kernel, _WHY_NOT_INTERPRETED.get(error.reason, usual), error.reason)
 
 
 def out_of_time(kernel: str) -> PreviewFailure:

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from hipsynth.cli.main import cli
+from hipsynth.profiling.preview.programs import MOST_PREVIEWS
 from hipsynth.training.data.dataset import load_samples
 from studies.preview_errors import compare
 
@@ -73,3 +74,13 @@ def test_every_kernel_of_a_run_is_scored(shapes: Path, tmp_path: Path) -> None:
     rows = compare(samples, workers=1)
     assert {row.kernel for row in rows} == {"scale<2>", "scale<3>"}
     assert all(row.off < 1.15 for row in rows), rows
+
+
+def test_launches_beyond_the_most_are_counted_in_a_note(shapes: Path) -> None:
+    shapes.write_text(
+        SHAPES.replace(
+            "scale<3><<<1, 64>>>(in, out, n);", "for (int i = 0; i < 40; ++i) scale<3><<<1, 64>>>(in, out, i);"
+        )
+    )
+    (result,) = json.loads(invoke("predict", shapes, "--arch", "gfx90a", "--json"))["results"]
+    assert len(result["kernels"]) == MOST_PREVIEWS and result["notes"] == ["11 further launches are not predicted"]

@@ -23,6 +23,7 @@ from hipsynth.profiling.preview.interpret import (
     Preview,
     explicit_arguments,
     explicit_bytes,
+    is_certain,
 )
 from hipsynth.profiling.preview.launch import (
     GUESSED_BYTES,
@@ -33,6 +34,7 @@ from hipsynth.profiling.preview.launch import (
     with_argument,
 )
 from hipsynth.profiling.preview.programs import (
+    MOST_PREVIEWS,
     PreviewFailure,
     ProgramPreviews,
     device_code,
@@ -302,7 +304,8 @@ def prediction_reasons(preview: Preview) -> tuple[str, ...]:
         f"{occupancy['waves_per_cu']:.0f} waves per CU are resident ({100 * occupancy['fraction']:.0f} % occupancy)"
     )
     if preview.by_data:
-        lines.append("branches or addresses depend on data that is not known")
+        origin = "was recorded" if is_certain(preview.launch) and not preview.diverged else "is not known"
+        lines.append(f"branches or addresses depend on data that {origin}")
     if preview.guessed:
         lines.append("the size of a buffer is not known")
     return tuple(lines)
@@ -333,8 +336,10 @@ def launches_of(
     if not recording.launches:
         return _assume_launches(source, interpreter, question, recording.message)
     launches = [_change_launch(launch, interpreter, source, question) for launch in recording.launches]
-    general = (f"not all launches may be known: {recording.message}",) if recording.reason else ()
-    return launches, LaunchNotes(general)
+    general = [f"not all launches may be known: {recording.message}"] if recording.reason else []
+    if len(launches) > MOST_PREVIEWS:
+        general.append(f"{len(launches) - MOST_PREVIEWS} further launches are not predicted")
+    return launches, LaunchNotes(tuple(general))
 
 
 def _assume_launches(

@@ -18,6 +18,7 @@ from hipsynth.training.models.documents import (
 
 DURATION = "duration_ns"
 NAME_WIDTH = 38  # characters of a metric with its unit
+MOST_ALIKE = 3  # predictions of one kernel and launch shape that are printed whole
 
 
 def prediction_lines(result: PredictionResult, why: bool = False) -> list[str]:
@@ -26,8 +27,13 @@ def prediction_lines(result: PredictionResult, why: bool = False) -> list[str]:
     lines = [f"{describe_target(result.arch, result.device, result.flags)}   predicted, not executed"]
     rows = result.executed or ()
     executed = {_launch_key(row): row for row in rows if isinstance(row, SimulatedKernel)}
+    alike: dict[object, list[KernelPrediction]] = {}
     for kernel in result.kernels:
-        lines += ["", *_kernel_lines(kernel, executed.get(_launch_key(kernel)), why)]
+        alike.setdefault(_launch_key(kernel), []).append(kernel)
+        if len(alike[_launch_key(kernel)]) <= MOST_ALIKE:
+            lines += ["", *_kernel_lines(kernel, executed.get(_launch_key(kernel)), why)]
+    for others in (kernels[MOST_ALIKE:] for kernels in alike.values() if len(kernels) > MOST_ALIKE):
+        lines += ["", *_summary_lines(others)]
     for other in (row for row in rows if isinstance(row, FailedExecution)):
         lines += ["", f"  the program did not execute: {other.reason} {other.message}".rstrip()]
     answered = {_launch_key(kernel) for kernel in result.kernels}
@@ -101,8 +107,7 @@ def _variant_cells(answer: VariantDocument) -> dict[str, str]:
 
 
 def _kernel_lines(kernel: KernelPrediction, executed: SimulatedKernel | None, why: bool) -> list[str]:
-    shape = f"  {_launch_text(kernel.grid, kernel.block)}" if kernel.grid else ""
-    lines = [f"{kernel.instance or kernel.name or 'program'}{shape}"]
+    lines = [_title(kernel) + (f"  {kernel.launches} launches" if kernel.launches > 1 else "")]
     if kernel.language:
         lines.append(f"  {kernel.language}: {_meta_text(kernel.meta)}")
     if kernel.verdict:
@@ -120,6 +125,21 @@ def _kernel_lines(kernel: KernelPrediction, executed: SimulatedKernel | None, wh
     if why:
         lines += [f"  why: {reason}" for reason in kernel.why]
     return lines
+
+
+def _summary_lines(kernels: Sequence[KernelPrediction]) -> list[str]:
+    """Two lines for further launches of one kernel and shape, which differ in their arguments or their data."""
+    launches = sum(kernel.launches for kernel in kernels)
+    times = sorted(kernel.duration_ns / 1000 for kernel in kernels if kernel.duration_ns is not None)
+    ends = " to ".join(dict.fromkeys(_format_number(value) for value in (times[:1] + times[-1:])))
+    unsure = sum(kernel.abstained for kernel in kernels)
+    words = [f"{ends} us each" if times else "no figures", *([f"{unsure} of them not reliable"] if unsure else [])]
+    return [f"{_title(kernels[0])}  {launches} more launches", f"  {', '.join(words)}; --json lists all"]
+
+
+def _title(kernel: KernelPrediction) -> str:
+    shape = f"  {_launch_text(kernel.grid, kernel.block)}" if kernel.grid else ""
+    return f"{kernel.instance or kernel.name or 'program'}{shape}"
 
 
 def _metric_row(name: str, label: str, unit: str, kernel: KernelPrediction, executed: SimulatedKernel | None) -> str:

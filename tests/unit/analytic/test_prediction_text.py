@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hipsynth.profiling.metrics import EQUAL_TO_THROUGHPUT, display_name, display_title, metric_table, paper_ids
@@ -49,3 +51,14 @@ def test_a_title_has_the_words_of_the_name(metric: str) -> None:
 def test_fabric_traffic_is_not_called_hbm() -> None:
     fabric = [facts for name, facts in metric_table().metrics.items() if "Fabric" in name]
     assert len(fabric) == 2 and not any("HBM" in facts.title for facts in fabric)
+
+
+def test_many_launches_of_one_shape_are_summed_up() -> None:
+    result = AnalyticPredictor.load().predict(SOURCE, "gfx942", "-O3").document()
+    (kernel,) = result.kernels
+    times = (1e3, 2e3, 3e3, 4e3, 5e3)
+    kernels = tuple(replace(kernel, duration_ns=ns, launches=2, abstained=ns == 5e3) for ns in times)
+    lines = prediction_lines(replace(result, kernels=kernels))
+    assert lines.count("scale  grid 65536x1x1  block 256x1x1  2 launches") == 3
+    at = lines.index("scale  grid 65536x1x1  block 256x1x1  4 more launches")
+    assert lines[at + 1] == "  4 to 5 us each, 1 of them not reliable; --json lists all"
