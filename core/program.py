@@ -16,6 +16,7 @@ from typing import NotRequired, TypedDict, cast
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import SOURCE_BYTES, folder_around, open_regular, read_regular, write_whole
+from hipsynth.core.json_lines import write_json_lines
 from hipsynth.core.languages import HIP, SUFFIXES, TRITON, language_of
 from hipsynth.core.reasons import Reason
 
@@ -249,12 +250,12 @@ def program_path(directory: Path, program_id: str, language: str = HIP) -> Path:
 def write_programs(directory: Path, programs: Iterable[Program]) -> int:
     """Writes DIR/<id>.hip (or .py) files, then DIR/programs.jsonl atomically. Returns the number of programs."""
     directory.mkdir(parents=True, exist_ok=True)
-    lines = []
+    records = []
     for program in programs:
         write_whole(program_path(directory, program.id, program.language), program.text)
-        lines.append(json.dumps(program.record(), sort_keys=True))
-    write_whole(directory / INDEX, "".join(line + "\n" for line in lines))
-    return len(lines)
+        records.append(program.record())
+    write_json_lines(directory / INDEX, records, sort_keys=True)
+    return len(records)
 
 
 def read_text(path: Path, remedy: str, inside: Path | None = None) -> str:

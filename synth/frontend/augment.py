@@ -15,6 +15,7 @@ from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput, HipsynthError
 from hipsynth.core.files import sole_writer, write_whole
 from hipsynth.core.journal import ResultJournal
+from hipsynth.core.json_lines import write_json_lines
 from hipsynth.core.program import (
     INDEX,
     ProgramRecord,
@@ -250,21 +251,20 @@ def _is_whole(record: AugmentRecord, out: Path) -> bool:
 def _write_results(out: Path, records: Mapping[str, AugmentRecord], reused: int) -> AugmentSummary:
     """Writes programs.jsonl, failures.jsonl and kept.jsonl in the order of the base programs, which `records` has by
     name; of equal texts the first is kept."""
-    programs: dict[str, str] = {}
+    programs: dict[str, ProgramRecord] = {}
     failures: list[CopyFailureRecord] = []
     for record in records.values():
         failures += record["failures"]
         for program in record["programs"]:
-            line = json.dumps(program, sort_keys=True)
             if program["id"] in programs:
                 name, message = program["lineage"], f"the same text as program {program['id']}"
                 failures.append({"name": name, "copy": 0, "reason": Reason.DUPLICATE, "message": message})
-            programs.setdefault(program["id"], line)
+            programs.setdefault(program["id"], program)
     kept_names = {name: record["kept"] for name, record in records.items() if record["kept"]}
     rows = [{"name": name, "names": records[name]["names"], "kept": record} for name, record in kept_names.items()]
-    write_whole(out / KEPT, _json_lines(rows))
-    write_whole(out / FAILURES, _json_lines(failures))
-    write_whole(out / INDEX, "".join(line + "\n" for line in programs.values()))
+    write_json_lines(out / KEPT, rows, sort_keys=True)
+    write_json_lines(out / FAILURES, failures, sort_keys=True)
+    write_json_lines(out / INDEX, programs.values(), sort_keys=True)
     examples = {}
     for failure in reversed(failures):  # so that the first of each reason is kept
         reason = failure["reason"]
@@ -287,10 +287,6 @@ def _write_results(out: Path, records: Mapping[str, AugmentRecord], reused: int)
 def _pass_kinds(record: AugmentRecord) -> Iterator[str]:
     for program in record["programs"]:
         yield from {step.partition(":")[0] for step in program["derivation"]}
-
-
-def _json_lines(rows: Iterable[Mapping[str, object]]) -> str:
-    return "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows)
 
 
 def _count_reasons(reasons: Iterable[str]) -> dict[str, int]:

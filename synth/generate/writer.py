@@ -17,6 +17,7 @@ from typing import Any
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import PARTIAL as SUFFIX
 from hipsynth.core.files import open_regular, read_regular, sole_writer, write_error, write_whole
+from hipsynth.core.json_lines import write_json_lines
 from hipsynth.core.languages import HIP
 from hipsynth.core.program import (
     INDEX,
@@ -134,7 +135,7 @@ def _write_programs(
 ) -> list[ProgramRecord]:  # fmt: skip
     partial = out / PARTIAL
     write_whole(out / RUN, json.dumps(run) + "\n")
-    write_whole(partial, "".join(json.dumps(r, sort_keys=True) + "\n" for r in finished))
+    write_json_lines(partial, finished, sort_keys=True)
     records = []
     with partial.open("a") as stream:
         for program in programs:

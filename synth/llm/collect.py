@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import sole_writer, write_whole
+from hipsynth.core.json_lines import write_json_lines
 from hipsynth.core.program import INDEX, Program, is_id, write_programs
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.simulator.limits import RunLimits
@@ -183,7 +184,7 @@ def _count_yields(
 def _write_folder(
     out: Path, programs: Sequence[Program], excluded: Sequence[Mapping[str, str]], report: CollectionReport
 ) -> None:
-    write_whole(out / EXCLUDED, "".join(json.dumps(row, sort_keys=True) + "\n" for row in excluded))
+    write_json_lines(out / EXCLUDED, excluded, sort_keys=True)
     listed = {f"{program.id}.hip" for program in programs}
     write_programs(out, programs)
     for path in out.glob("*.hip"):  # of requests that an earlier run asked and this one does not

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipsynth.core.errors import BadInput, UsageError, suggest_name
-from hipsynth.core.files import whole_file
+from hipsynth.core.json_lines import write_json_lines
 from hipsynth.core.store import Corpus, Row, StoredRow, split_names, splits
 from hipsynth.profiling import metrics
 from hipsynth.simulator import label_model
@@ -176,8 +175,6 @@ def export_chat(
     selection = select_labels(measurements, backend=backend, device=device)
     if not selection.rows:
         raise no_labels(corpus.root, measurements, selection)
-    with whole_file(out) as file:
-        for sample in iter_samples(corpus, selection, digits):
-            file.write(json.dumps(sample, ensure_ascii=False) + "\n")
+    write_json_lines(out, iter_samples(corpus, selection, digits), ensure_ascii=False)
     left_out = dict(selection.left_out)
     return ChatExport(str(out), "chat-jsonl", digits, len(selection.rows), LABEL_RULE, left_out)
