@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from hipsynth.source.includes import included_names
 from hipsynth.source.outline import without_comments
 
 _MAIN = re.compile(r"\b(?:int|void|auto|signed)\s+(?:__cdecl\s+)?main\s*\([^;{]*\)\s*(?:->\s*int\s*)?(?:try\s*)?\{")
@@ -25,7 +26,6 @@ _CUDA = re.compile(
     r"\bcuda(?:_runtime(?:_api)?)?\.h\b|\bcuda(?:Malloc|Memcpy|DeviceSynchronize|GetDevice)\b|\bcu\w+\.h\b"
 )
 _KERNEL = re.compile(r"__global__|<<<|\bhipLaunch")
-_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"\n]+)[>\"]", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class FileFacts:
 def read_facts(source: str) -> FileFacts:
     """Classifies the text of one file, comments left out."""
     text = without_comments(source)
-    includes = tuple((mark == '"', name.strip()) for mark, name in _INCLUDE.findall(text))
+    includes = tuple((quoted, name.strip()) for quoted, name in included_names(text))
     return FileFacts(
         bool(_MAIN.search(text) or _MAIN_MACRO.search(text)),
         bool(_ARGUMENTS.search(text) or _ARGUMENT_WORDS.search(text)),

@@ -13,6 +13,7 @@ from hipsynth.core.errors import BadInput, HipsynthError, UsageError, suggest_na
 from hipsynth.core.name_patterns import check_kernel_pattern, matches_name
 from hipsynth.core.reasons import Reason
 from hipsynth.source.declarations import FunctionDeclaration, FunctionParameter
+from hipsynth.source.includes import includes_own_files
 from hipsynth.source.launch_shapes import (
     MOST_GROUP_ITEMS,
     count_groups,
@@ -40,7 +41,7 @@ MOST_BYTES = 1 << 30  # of a buffer's elements, of 8 bytes at most
 _MAIN = re.compile(r"\bmain\s*\(")
 _SECOND = re.compile(r"\b(?:threadIdx|blockIdx|hipThreadIdx|hipBlockIdx)(?:\.|_)y\b")
 _DYNAMIC = re.compile(r"\bextern\s+(?:__align__\([^)]*\)\s*)?__shared__|\bHIP_DYNAMIC_SHARED\b")
-_ELSEWHERE = re.compile(r'^[ \t]*#[ \t]*(?:define\b.*__global__|include[ \t]*")', re.MULTILINE)
+_DEFINES_MARK = re.compile(r"^[ \t]*#[ \t]*define\b.*__global__", re.MULTILINE)
 _INTEGER = re.compile(r"\b(?:int|unsigned|long|short|size_t|ptrdiff_t|u?int(?:8|16|32|64)_t)\b")
 _PLAIN_INTEGER = re.compile(rf"(?:(?:{_INTEGER.pattern}|\bsigned\b|\bchar\b|std::)\s*)+")
 HOST_CODE = "host code"  # what a line that is about no kernel is about
@@ -333,7 +334,8 @@ def check_argument_names(text: str, names: Iterable[str], others: Collection[str
     """Raises UsageError for a name that is neither an argument of a kernel nor one of `others`. Texts with macros or
     headers of their own may have kernels that are not seen here: any of their words counts."""
     known_names = [parameter.name for kernel in outline_kernels(text) for parameter in kernel.parameters]
-    words = set(re.findall(r"\w+", without_comments(text))) if _ELSEWHERE.search(text) else set()
+    elsewhere = _DEFINES_MARK.search(text) or includes_own_files(text)
+    words = set(re.findall(r"\w+", without_comments(text))) if elsewhere else set()
     for name in names:
         if name in known_names or name in others or name in words:
             continue

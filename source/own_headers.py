@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hipsynth.core.files import SOURCE_BYTES, read_regular
+from hipsynth.source.includes import INCLUDE_LINE, PRAGMA_ONCE_LINE
 
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">][^\n]*$', re.MULTILINE)
-_PRAGMA_ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once\b[^\n]*$", re.MULTILINE)
 _BEGIN, _END = "// own header {} begins: {}", "// own header {} ends"  # a checksum; the line that includes it
 _WRITTEN_IN = re.compile(
     r"^// own header (?P<sum>[0-9a-f]{8}) begins: (?P<line>[^\n]*)\n(?P<header>.*?)\n// own header (?P=sum) ends$",
@@ -53,7 +52,7 @@ class _HeaderWriter:
         """`inside`: the headers that the text lies in; one that includes itself is left out there."""
 
         def replace_line(match: re.Match[str]) -> str:
-            path = self._find_header(match[1], folder)
+            path = self._find_header(match["name"], folder)
             if path is None or path in inside or self.written >= MOST_HEADERS:
                 return match[0]
             self.written += 1
@@ -62,14 +61,14 @@ class _HeaderWriter:
             checksum = _checksum(header)
             return f"{_BEGIN.format(checksum, match[0].strip())}\n{header}\n{_END.format(checksum)}"
 
-        return _INCLUDE.sub(replace_line, text)
+        return INCLUDE_LINE.sub(replace_line, text)
 
     def _guard_header(self, path: Path, header: str) -> str:
         """A header's text with a guard in place of `#pragma once`, which does not work inside another file."""
-        if not _PRAGMA_ONCE.search(header):
+        if not PRAGMA_ONCE_LINE.search(header):
             return header
         guard = self.guards.setdefault(path, f"HIPSYNTH_OWN_HEADER_{len(self.guards)}")
-        return f"#ifndef {guard}\n#define {guard}\n{_PRAGMA_ONCE.sub('', header).rstrip()}\n#endif"
+        return f"#ifndef {guard}\n#define {guard}\n{PRAGMA_ONCE_LINE.sub('', header).rstrip()}\n#endif"
 
     def _find_header(self, name: str, folder: Path) -> Path | None:
         for place in (folder, *self.include_folders):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 from collections import deque
 from pathlib import Path, PurePosixPath
@@ -14,11 +13,11 @@ from hipsynth.core.errors import BadInput, MissingDependency
 from hipsynth.core.files import SOURCE_BYTES, read_regular, write_whole
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.reports.documents import ProfileDocument
+from hipsynth.source.includes import included_names
 
 DOCUMENT_BYTES = 1 << 30
 GIT_SECONDS = 60
 MOST_INCLUDES = 1000
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 
 
 def read_profile(path: Path) -> ProfileDocument:
@@ -65,8 +64,8 @@ def checkout_file(revision: str, path: Path, folder: Path) -> Path:
         target = folder / current
         target.parent.mkdir(parents=True, exist_ok=True)
         write_whole(target, content)
-        for included in _INCLUDE.findall(content.decode(errors="replace")):
-            header = _normalise(current.parent / included)
+        for quoted, included in included_names(content.decode(errors="replace")):
+            header = _normalise(current.parent / included) if quoted else None
             if header is not None and header not in listed and len(listed) < MOST_INCLUDES:
                 listed.add(header)
                 waiting.append(header)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from hipsynth.profiling.backends.protocol import TargetResult
     from hipsynth.source.harness import HarnessChoices
 
-_INCLUDES_OWN = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"', re.MULTILINE)
-
 
 def complete_project(
     project: Project, choices: HarnessChoices, keep: KeepFolder, careful: bool = False
@@ -28,6 +25,7 @@ def complete_project(
     from hipsynth.core.program import SourceFile, load_program
     from hipsynth.core.scratch import scratch_folder
     from hipsynth.source.harness import add_harness, lacks_main
+    from hipsynth.source.includes import includes_own_files
 
     source = project.sources[0]
     text = load_program(source.path).text if len(project.sources) == 1 else ""
@@ -37,7 +35,7 @@ def complete_project(
     scratch = keep(scratch_folder())
     path = scratch / source.path.name
     write_whole(path, harnessed.text)
-    beside = [f"-I{source.path.resolve().parent}"] if _INCLUDES_OWN.search(text) else []
+    beside = [f"-I{source.path.resolve().parent}"] if includes_own_files(text) else []
     flags = shlex.join([*shlex.split(source.flags), *beside])
     completed = replace(project, sources=(SourceFile(path, source.language, flags),), folder=scratch)
     return completed, harnessed.notes

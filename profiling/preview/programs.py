@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +27,6 @@ from hipsynth.profiling.preview.interpret import (
 from hipsynth.profiling.preview.launch import DeviceLaunch
 from hipsynth.profiling.preview.record import (
     HARMLESS,
-    QUOTED_INCLUDE,
     HostCode,
     HostRun,
     Recording,
@@ -40,10 +38,10 @@ from hipsynth.profiling.preview.shared_device import SharedDevice
 from hipsynth.simulator.devices import load_device
 from hipsynth.simulator.errors import SimError
 from hipsynth.source.arguments import stated_arguments
+from hipsynth.source.includes import INCLUDE, includes_own_files
 from hipsynth.source.outline import loads_kernels
 from hipsynth.toolchain import CompileLimits, compile_device, legacy_headers
 
-INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b", re.MULTILINE)
 FRAGMENT = "#include <hip/hip_runtime.h>\n#line 1\n"
 MOST_PREVIEWS = 32  # launches of a program
 ENOUGH = 2  # launches of one kernel and shape that tell how much unknown data matter to it
@@ -88,7 +86,7 @@ def device_code(
 
 def add_include_folder(flags: str, text: str, project: Project | None) -> str:
     """The flags with which a text that lies elsewhere finds the headers in its project's folder."""
-    if project is None or project.folder == Path("/") or not QUOTED_INCLUDE.search(text):
+    if project is None or project.folder == Path("/") or not includes_own_files(text):
         return flags
     return f"{flags} -iquote {shlex.quote(str(project.folder.absolute()))}"
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
@@ -30,6 +29,7 @@ from hipsynth.simulator.devices import DeviceTable
 from hipsynth.simulator.launch_record import FILE, MOST_BYTES, LaunchRecording, RecordedLaunch, parse_launches
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.simulator.run_folder import place_program
+from hipsynth.source.includes import includes_own_files
 from hipsynth.source.outline import outline_kernels
 from hipsynth.toolchain import CompileLimits, sandbox
 
@@ -39,7 +39,6 @@ SETTLED = 1000  # launches in a row without a new kernel or shape, after which t
 MEMORY_BYTES = 4 << 30
 MOST_FILES = 500  # in the folder of a program whose recording is kept
 _COMPILED_SUFFIXES = SOURCE_SUFFIXES | {".h", ".hpp", ".cuh"}
-QUOTED_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*\"", re.MULTILINE)  # of a file in the program's folder
 KEPT_BYTES, KEPT = 1 << 30, 256  # of recordings in the cache
 # Reasons for which a run is ended that say nothing against its launches.
 HARMLESS: Mapping[str, str] = {
@@ -101,7 +100,7 @@ class HostRun:
         """Where the run's recording is kept. It is the same whatever the kernels do inside. None if the folder has so
         many files that nothing is kept."""
         whole_text = self.source.read_text(errors="surrogateescape")
-        files = data_files(self.project, bool(QUOTED_INCLUDE.search(whole_text))) if self.project else []
+        files = data_files(self.project, includes_own_files(whole_text)) if self.project else []
         if files is None:
             return None
         text = host_text(whole_text)

@@ -22,6 +22,7 @@ from hipsynth.profiling.survey.build_plan import BuildPlan, Invocation, SourceUn
 from hipsynth.simulator import devices
 from hipsynth.simulator.api import RunResult
 from hipsynth.simulator.limits import RunLimits
+from hipsynth.source.includes import INCLUDE_LINE, PRAGMA_ONCE_LINE
 
 ORIGIN = "surveyed"
 LICENCE_FILES = ("LICENSE", "LICENSE.md", "LICENSE.txt", "LICENCE", "COPYING")
@@ -34,8 +35,6 @@ LICENCES = (  # words of a licence's text -> SPDX identifier
     ("Permission is hereby granted, free of charge", "MIT"),
 )
 _SPDX = re.compile(r"SPDX-License-Identifier:\s*([\w.+-]+)")
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]+)[">][^\n]*$', re.M)
-_PRAGMA_ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once\b[^\n]*$", re.M)
 NOT_KNOWN = "not known"
 
 
@@ -92,17 +91,17 @@ def _with_headers(text: str, folder: Path, unit: SourceUnit, root: Path, visited
     """A text with the headers of its own collection written in, each once."""
 
     def inline_header(match: re.Match[str]) -> str:
-        for place in (folder, *unit.includes) if match[1] == '"' else unit.includes:
-            path = (place / match[2]).resolve()
+        for place in (folder, *unit.includes) if match["mark"] == '"' else unit.includes:
+            path = (place / match["name"]).resolve()
             if path.is_relative_to(root) and path.is_file():
                 if path in visited:
                     return ""
                 visited.add(path)
-                header = _PRAGMA_ONCE.sub("", _read_text(path))
+                header = PRAGMA_ONCE_LINE.sub("", _read_text(path))
                 return f"// file: {path.name}\n{_with_headers(header, path.parent, unit, root, visited)}"
         return match[0]
 
-    return _INCLUDE.sub(inline_header, text)
+    return INCLUDE_LINE.sub(inline_header, text)
 
 
 def program_record(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from hipsynth.core.files import SOURCE_BYTES
+from hipsynth.source.includes import INCLUDE
 from hipsynth.source.outline import has_kernel_mark
 from hipsynth.synth.llm.endpoint import ChatReply
 
 _FENCED = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n`]*\n(.*?)^[ \t]*\1[`~]*[ \t]*$", re.M | re.S)
 _OPENING = re.compile(r"^[ \t]*(?:`{3,}|~{3,})", re.M)
-_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b", re.M)
 
 
 def find_code(answer: ChatReply) -> tuple[str, str]:
@@ -24,7 +24,7 @@ def find_code(answer: ChatReply) -> tuple[str, str]:
         return _check_code(max(blocks, key=len))
     if not has_kernel_mark(text):
         return "", "cut_off" if answer.finish == "length" else "no_code"
-    start = _INCLUDE.search(text)
+    start = INCLUDE.search(text)
     if _OPENING.search(text) or answer.finish == "length":  # a block that was opened and not closed
         return "", "cut_off"
     return _check_code(text[start.start() :]) if start else ("", "no_code")
