@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import traceback
+from dataclasses import replace
 
 import click
 
@@ -188,7 +189,8 @@ def wants_json(args: list[str]) -> bool:
 def print_error(error: HipsynthError) -> None:
     """Prints the error as the JSON document that `--json` promises (docs/reference/schema/error.json), on standard
     output."""
-    click.echo(json.dumps(to_json(ErrorDocument.of(error))))
+    diagnostics = getattr(error, "diagnostics", "") or None
+    click.echo(json.dumps(to_json(replace(ErrorDocument.of(error), diagnostics=diagnostics))))
 
 
 def exit_with_error(args: list[str], error: HipsynthError) -> None:

@@ -241,5 +241,5 @@ def compile_program(project: Project, arch: str, flags: str, folder: Path, limit
     try:
         return build_project(project, arch, flags, folder, limits)
     except CompileFailed as error:
-        error.remedy = error.remedy or missing_file_hint(error.diagnostics)
+        error.remedy = error.remedy or missing_file_hint(error.diagnostics) or error.reason.remedy
         raise
