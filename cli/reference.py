@@ -17,9 +17,10 @@ INTRODUCTION = """# Command line
 Generated from the commands by `python -m hipsynth.cli.reference`; do not edit. `synth VERB --help` shows
 examples.
 
-With `--json`, every verb prints exactly one JSON document on stdout; an error is a document with the keys `error`,
-`message`, `cause` and `remedy`. Progress is shown on stderr: on a terminal at once, else a line a minute. An option
-means the same on every verb. Write values that begin with a dash as `--flags=-O3`.
+With `--json`, every verb prints exactly one JSON document on stdout; only variants of `predict` (`--sweep`,
+`--variants`) are a document a line. An error is a document with the keys `error`, `message`, `cause`, `remedy`, and
+`diagnostics` if a compiler gave them. Progress is shown on stderr: on a terminal at once, else a line a minute. An
+option means the same on every verb. Write values that begin with a dash as `--flags=-O3`.
 
 """
 
