@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hipsynth.core.errors import BadInput, HipsynthError
@@ -100,19 +100,23 @@ def preview_features(previews: Sequence[Preview], preview: Preview, sample: Labe
 
 
 def launches_of(previews: Sequence[Preview], preview: Preview, sample: LabelledSample) -> list[tuple[Preview, int]]:
-    """The launches that a label is the mean of, each with how often it was made: the first of its kernel, since runs
-    for labels end where launches repeat; the one like it, if fewer are known than the label has."""
-    same = [launch for launch in previews if launch.instance == preview.instance]
-    left = int(sample.extra.get("dispatches") or 0)
-    if not 0 < left <= sum(launch.launch.times for launch in same):
-        return [(preview, 1)]
-    counted = []
-    for launch in same:
-        if left <= 0:
-            break
-        counted.append((launch, min(left, launch.launch.times)))
-        left -= launch.launch.times
-    return counted
+    """The launches that a label is the mean of, each with how often it was made. Runs for labels end where launches
+    repeat, so these are the first ones of its shape, or of its kernel if the label is of more. If it is of more than
+    are known, the one like it."""
+    dispatches = int(sample.extra.get("dispatches") or 0)
+    same = [other for other in previews if other.instance == preview.instance]
+    for launches in ([other for other in same if other.launch.shape == preview.launch.shape], same):
+        if 0 < dispatches <= sum(other.launch.times for other in launches):
+            return list(_take_first(launches, dispatches))
+    return [(preview, 1)]
+
+
+def _take_first(launches: Sequence[Preview], count: int) -> Iterator[tuple[Preview, int]]:
+    for preview in launches:
+        taken = min(count, preview.launch.times)
+        count -= taken
+        if taken:
+            yield preview, taken
 
 
 def mean_quantities(previews: Sequence[Preview], preview: Preview, sample: LabelledSample) -> Quantities:

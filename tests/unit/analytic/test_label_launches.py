@@ -10,8 +10,8 @@ from hipsynth.training.analytic.examples import launches_of, mean_quantities
 from hipsynth.training.data.dataset import LabelledSample
 
 
-def preview_of(instance: str, duration_ns: float, times: int = 1) -> Preview:
-    launch = DeviceLaunch(instance, instance, (1, 1, 1), (64, 1, 1), 0, b"", times=times)
+def preview_of(instance: str, duration_ns: float, times: int = 1, groups: int = 1) -> Preview:
+    launch = DeviceLaunch(instance, instance, (groups, 1, 1), (64, 1, 1), 0, b"", times=times)
     return Preview(launch, {}, {}, duration_ns, {}, "launch", {}, {}, {}, 0, 1, False, False, instance=instance)
 
 
@@ -33,6 +33,14 @@ def test_a_label_is_the_mean_of_the_first_launches(dispatches: int, times: list[
     counted = launches_of([FIRST, OTHER, LATER], FIRST, sample_of(dispatches))
     assert [launch is part for (launch, _), part in zip(counted, (FIRST, LATER), strict=False)] == [True] * len(times)
     assert [number for _, number in counted] == times
+
+
+def test_a_label_of_one_shape_is_the_mean_of_its_launches() -> None:
+    wide = preview_of("a", 70.0, times=3, groups=9)
+    launches = [FIRST, wide, OTHER, LATER]
+    assert launches_of(launches, wide, sample_of(3)) == [(wide, 3)]
+    assert launches_of(launches, wide, sample_of(2)) == [(wide, 2)]
+    assert launches_of(launches, wide, sample_of(9)) == [(FIRST, 4), (wide, 3), (LATER, 2)]
 
 
 @pytest.mark.parametrize("dispatches", [7, None, 0])
