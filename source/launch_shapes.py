@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from hipsynth.core.errors import BadInput
 from hipsynth.source.declarations import FunctionDeclaration
-from hipsynth.source.outline import blank_opaque
+from hipsynth.source.outline import blank_opaque, find_closing_bracket
 from hipsynth.source.program_inputs import UNREADABLE_NUMBER
 from hipsynth.source.template_arguments import list_named_arguments
 
@@ -145,7 +145,7 @@ def _tidy_brackets(expression: str) -> str:
     """The expression without brackets around single words and around all of it."""
     for _ in range(_MOST_DEPTH):
         expression = re.sub(r"(?<!\w)\((\w+)\)", r"\1", expression.strip())
-        if expression.startswith("(") and _find_closing(expression, 1) == len(expression):
+        if expression.startswith("(") and find_closing_bracket(expression, 0) == len(expression) - 1:
             expression = expression[1:-1]
     return expression
 
@@ -222,22 +222,12 @@ def _expand_macro_calls(before: str, expression: str) -> str:
                 continue
             values = dict(zip(parameters, arguments, strict=True))
             body = _WORD.sub(lambda word, values=values: f"({values.get(word[0], word[0])})", match[3].strip())
-            end = _find_closing(expression, call.end())
+            end = find_closing_bracket(expression, call.end() - 1) + 1
             expression = f"{expression[: call.start()]}({body}){expression[end:]}"
             break
         else:
             return expression
     return expression
-
-
-def _find_closing(code: str, begin: int) -> int:
-    """The place behind the bracket that closes the one before a place."""
-    depth = 1
-    for at in range(begin, len(code)):
-        depth += (code[at] == "(") - (code[at] == ")")
-        if depth == 0:
-            return at + 1
-    return len(code)
 
 
 def _find_launches(code: str, kernel: str) -> Iterator[_Launch]:

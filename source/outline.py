@@ -39,7 +39,7 @@ _SIGN = re.compile(r"\w<|[,()\[\]{}>]")
 _ARGUMENT_LIST = re.compile(r"<[\w\s,<>:*&]{0,300}>")
 _LOADING_CALL = re.compile(r"\bhip(?:rtcCompileProgram|Module(?:Load|Launch)\w*)\s*\(")
 _OPENING = re.compile(r"\s*\(")
-_PARENTHESES = re.compile(r"[()]")
+_SAME_KIND = {"(": re.compile(r"[()]"), "{": re.compile(r"[{}]")}
 # Bounds of what is looked at, so that no text takes more than linear time.
 MOST_HEAD, MOST_ATTRIBUTE, MOST_LIST, MOST_LAUNCHES = 2000, 400, 4000, 1024
 
@@ -157,7 +157,7 @@ def _find_attributes(code: str) -> Iterator[tuple[str, int, int]]:
     match_end = 0
     for match in _ATTRIBUTE.finditer(code):
         limit = match.end() + MOST_ATTRIBUTE
-        close = _find_closing(code, match.end() - 1, limit) if match.start() >= match_end else limit
+        close = find_closing_bracket(code, match.end() - 1, limit) if match.start() >= match_end else limit
         if close < limit and not re.search(r"[{;]", code[match.start() : close]):
             match_end = close + 1
             yield match[1], match.start(), match_end
@@ -194,7 +194,7 @@ def _read_kernel(read: _Code, place: tuple[int, int, int], name: re.Match[str]) 
     """The kernel with its mark, its start and the start of the next one at `place`."""
     mark, start, most = place
     limit = min(read.next_mark(name.end()), most)
-    close = _find_closing(read.bare, name.end() - 1, limit)
+    close = find_closing_bracket(read.bare, name.end() - 1, limit)
     defined = limit == most or read.bare[limit] != ";" or bool(read.bare[close + 1 : limit].strip()) or close == limit
     begun = limit < most and read.bare[limit] == "{"
     end = read.ends.get(limit, most) if begun else limit
@@ -223,14 +223,14 @@ def _template_names(template: str) -> tuple[str, ...]:
     return tuple(read_parameter(part).name for part in split_commas(template[start + 1 : end])) if start >= 0 else ()
 
 
-def _find_closing(code: str, at: int, limit: int) -> int:
-    """Where the parenthesis at `at` closes; `limit` if it does not before that."""
-    depth = 0
-    for match in _PARENTHESES.finditer(code, at, limit):
-        depth += 1 if match[0] == "(" else -1
+def find_closing_bracket(code: str, at: int, limit: int | None = None) -> int:
+    """Where the parenthesis or brace at `at` closes; `limit`, or the end of the code, if it does not before that."""
+    end, depth = len(code) if limit is None else limit, 0
+    for match in _SAME_KIND[code[at : at + 1]].finditer(code, at, end):
+        depth += 1 if match[0] in "({" else -1
         if depth == 0:
             return match.start()
-    return limit
+    return end
 
 
 def split_commas(text: str, code: str = "") -> list[str]:
@@ -271,7 +271,7 @@ def _read_chevrons(text: str, read: str, match: re.Match[str]) -> LaunchExpressi
     end = close + 3
     arguments: list[str] = []
     if after is not None:
-        end = _find_closing(read, after.end() - 1, min(after.end() + MOST_LIST, len(read)))
+        end = find_closing_bracket(read, after.end() - 1, min(after.end() + MOST_LIST, len(read)))
         arguments = split_commas(text[after.end() : end], read[after.end() : end])
         end = min(end + 1, len(read))
     name = "".join(read[start : match.start() - len(template)].split())
@@ -296,7 +296,7 @@ def _spelled_before(read: str, at: int) -> tuple[int, str]:
 
 
 def _read_launch_call(text: str, read: str, match: re.Match[str]) -> LaunchExpression | None:
-    end = _find_closing(read, match.end() - 1, min(match.end() + MOST_LIST, len(read)))
+    end = find_closing_bracket(read, match.end() - 1, min(match.end() + MOST_LIST, len(read)))
     parts = split_commas(text[match.end() : end], read[match.end() : end])
     kernel = _SPELLED.match(parts[0])
     if len(parts) < 3 or kernel is None:

@@ -13,7 +13,13 @@ from functools import cache
 from hipsynth.simulator.devices import list_architectures
 from hipsynth.simulator.isa.table import Mem, OpcodeRow
 from hipsynth.simulator.isa.table import find_row as opcode
-from hipsynth.source.outline import kernel_names, outline_launches, outline_macros, split_commas
+from hipsynth.source.outline import (
+    find_closing_bracket,
+    kernel_names,
+    outline_launches,
+    outline_macros,
+    split_commas,
+)
 from hipsynth.source.program_inputs import argument_inputs
 from hipsynth.source.type_sizes import type_bytes
 
@@ -280,7 +286,7 @@ def source_features(source: str) -> dict[str, float]:
     grid, block = max(grids, default=0), max(blocks, default=0)
     allocated = 0
     for call in re.finditer(r"\bhipMalloc\w*\s*\(", source):
-        parts = split_commas(_inside_parentheses(source, call.end()))
+        parts = split_commas(source[call.end() : find_closing_bracket(source, call.end() - 1)])
         allocated += (evaluate_constant(parts[1], constants) or 0) if len(parts) > 1 else 0
     return {
         "grid": _log2_or_zero(grid),
@@ -302,16 +308,6 @@ def source_features(source: str) -> dict[str, float]:
 
 def _log2_or_zero(value: int) -> float:
     return math.log2(value + 1) if value > 0 else 0.0
-
-
-def _inside_parentheses(source: str, start: int) -> str:
-    """The text from `start` to the parenthesis that closes it."""
-    depth = 1
-    for i in range(start, len(source)):
-        depth += (source[i] == "(") - (source[i] == ")")
-        if depth == 0:
-            return source[start:i]
-    return source[start:]
 
 
 def build_features(source: str, arch: str, flags: str, disassembly: str | None) -> dict[str, float]:

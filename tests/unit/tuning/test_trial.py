@@ -227,6 +227,11 @@ def test_main_is_found(main: str) -> None:
     assert run_trial(text, TARGET, Conditions(calls=2)).stdout == "{}{}"
 
 
+def test_braces_in_comments_and_literals_do_not_end_main() -> None:
+    text = repeat_main("int main() {  // }\n  return \"}\"[0] == '}';\n}\nint other;\n")
+    assert "return \"}\"[0] == '}';\n  return 0;\n}\nint other;" in text
+
+
 def test_what_has_no_main_is_not_called_twice() -> None:
     assert repeat_main("int f() { return 1; }") == "" and repeat_main("int main() { return 1;") == ""
     assert run_trial("int f() { return 1; }", TARGET, Conditions(calls=2)).reason == "unsupported"
