@@ -10,6 +10,7 @@ from hipsynth.source.parse import ParsedUnit, Token
 
 _DIRECTIVE = re.compile(rb"^[ \t]*#(?:[^\n\\]|\\\r?\n|\\.)*", re.M)
 OPENING, CLOSING = "([{", ")]}"
+Span = tuple[int, int]  # the indices of tokens: from the first, to the one behind the last
 
 
 def code_tokens(unit: ParsedUnit) -> list[Token]:
@@ -35,8 +36,8 @@ def find_closing(tokens: Sequence[Token], at: int) -> int:
     return -1
 
 
-def split_at(tokens: Sequence[Token], start: int, end: int, separator: str) -> list[tuple[int, int]]:
-    """The [start, end) token ranges between separators that stand in no inner brackets."""
+def split_at(tokens: Sequence[Token], start: int, end: int, separator: str) -> list[Span]:
+    """The tokens between separators that stand in no inner brackets."""
     parts, depth, first = [], 0, start
     for i in range(start, end):
         depth += (tokens[i].text in OPENING) - (tokens[i].text in CLOSING)
@@ -46,7 +47,7 @@ def split_at(tokens: Sequence[Token], start: int, end: int, separator: str) -> l
     return [*parts, (first, end)]
 
 
-def strip_parentheses(tokens: Sequence[Token], span: tuple[int, int]) -> tuple[int, int]:
+def strip_parentheses(tokens: Sequence[Token], span: Span) -> Span:
     """The tokens [start, end) of an expression without the parentheses around all of it."""
     start, end = span
     while tokens[start].text == "(" and find_closing(tokens, start) == end - 1:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hipsynth.source.outline import blank_opaque, outline_macros
+from hipsynth.source.tokens import Span
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.source_expression import ExpressionNode, read_expression
 from hipsynth.tuning.optimize.statements import NotUnderstood
@@ -37,7 +38,7 @@ class FloatBounds:
             return -math.inf  # `*` and `+` may mean anything
         return self._find_span((start, end))
 
-    def _find_span(self, span: tuple[int, int]) -> float:
+    def _find_span(self, span: Span) -> float:
         try:
             return self._find(read_expression(self.body.tokens, *span))
         except NotUnderstood:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from hipsynth.source.declarations import LAUNCH_CLOSE, LAUNCH_OPEN, FunctionParameter
 from hipsynth.source.parse import Token
-from hipsynth.source.tokens import CLOSING, OPENING, find_closing, split_at, text_between
+from hipsynth.source.tokens import CLOSING, OPENING, Span, find_closing, split_at, text_between
 from hipsynth.tuning.optimize.function_text import choose_free_name
 from hipsynth.tuning.optimize.kernel_body import ASSIGN, STEP
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
@@ -194,7 +194,7 @@ class HostVariables:
         _check_expression(self.program, at + 2, shape_end)
         return [(at + 2, shape_end), *split_at(tokens, shape_end + 2, close, ",")]
 
-    def _is_same_in_all_passes(self, span: tuple[int, int]) -> bool:
+    def _is_same_in_all_passes(self, span: Span) -> bool:
         """Whether an argument is a number, or a value of the host that no pass changes but by swapping whole arrays."""
         tokens = self.program.tokens
         words = [tokens[i] for i in range(*span) if tokens[i].identifier]
@@ -204,7 +204,7 @@ class HostVariables:
         changes = any(self._is_inside(token) or token.text in self.loop.swapped for token in words)
         return _VALUE.fullmatch(text) is not None and not changes
 
-    def _pass_on(self, parameter: FunctionParameter, span: tuple[int, int]) -> None:
+    def _pass_on(self, parameter: FunctionParameter, span: Span) -> None:
         """Makes such an argument a parameter as the kernel had it; numbers and constants stay."""
         tokens = self.program.tokens
         words = [tokens[i] for i in range(*span) if tokens[i].identifier]

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.parse import Token
-from hipsynth.source.tokens import find_closing, text_between
+from hipsynth.source.tokens import Span, find_closing, text_between
 from hipsynth.tuning.optimize.kernel_body import ASSIGN, STEP, Body
 from hipsynth.tuning.optimize.program_model import ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 
-Span = tuple[int, int]
 _UNKNOWN_TYPES = frozenset({"auto", "decltype", "&", "&&", "[", "<", "(", "static", "__shared__", "volatile"})
 _CHOICES = frozenset({"||", "?"})  # what follows them in a condition need not be evaluated
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.tokens import Span
 from hipsynth.tuning.optimize.function_text import choose_free_name
 from hipsynth.tuning.optimize.kernel_fusion_launches import FusedLaunch, JoinedLaunch
 from hipsynth.tuning.optimize.statements import Statement, parse_statements
@@ -47,7 +48,7 @@ class _RenamedBody(FusedLaunch):
         text = self.program.unit.text[base : self.program.tokens[end - 1].end]
         return apply_edits(text, edits).decode(errors="surrogateescape")
 
-    def write_span(self, span: tuple[int, int], names: Mapping[str, str]) -> str:
+    def write_span(self, span: Span, names: Mapping[str, str]) -> str:
         """A piece of the body; `names`: of the kernel's parameters."""
         return self._rename_tokens(*span, names)
 
@@ -113,7 +114,7 @@ def _list_declared(call: FusedLaunch, statement: Statement) -> tuple[int, ...]:
     return tuple(start for start in starts if start in call.body.locals)
 
 
-def _canonical_words(joined: JoinedLaunch, span: tuple[int, int], numbers: Mapping[int, str]) -> tuple[str, ...] | None:
+def _canonical_words(joined: JoinedLaunch, span: Span, numbers: Mapping[int, str]) -> tuple[str, ...] | None:
     """Code with numbers in place of local variables, and the joined kernel's names of parameters; None for code whose
     value may change, or that has an effect."""
     body, words = joined.call.body, []

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from hipsynth.source.parse import Token
-from hipsynth.source.tokens import OPENING, find_closing
+from hipsynth.source.tokens import OPENING, Span, find_closing
 from hipsynth.tuning.optimize.program_model import COORDINATES, STATEMENT_STARTS, KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
 
@@ -114,7 +114,7 @@ class Body:
         words = [token.text for token in self.tokens[slice(*statement.span)]]
         return words in (["return", ";"], ["{", "return", ";", "}"])
 
-    def changed(self, span: tuple[int, int]) -> set[int]:
+    def changed(self, span: Span) -> set[int]:
         """The local variables that a piece of code declares, assigns or takes the address of."""
         names = set()
         for i in range(*span):

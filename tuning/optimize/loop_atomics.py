@@ -12,12 +12,11 @@ from dataclasses import dataclass
 
 from hipsynth.source.declarations import FunctionParameter
 from hipsynth.source.edits import Edit
-from hipsynth.source.tokens import find_closing, split_at, text_between
+from hipsynth.source.tokens import Span, find_closing, split_at, text_between
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS, STATEMENT_STARTS
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
 
-Span = tuple[int, int]
 _OPERATORS = frozenset({"(", "[", ",", "+", "-", "*", "/", "%", "&", "|", "^", "~", "<<", ">>"})  # before an operand
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from hipsynth.source.edits import Edit, apply_edits
-from hipsynth.source.tokens import split_at, text_between
+from hipsynth.source.tokens import Span, split_at, text_between
 from hipsynth.tuning.optimize.kernel_body import ASSIGN, STEP, Body
 from hipsynth.tuning.optimize.statements import Statement
 
-Span = tuple[int, int]
 _TYPE_WORDS = frozenset({"const", "unsigned", "signed", "int", "long", "short", "size_t", "uint32_t", "int32_t"})
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hipsynth.source.tokens import find_closing, split_at
+from hipsynth.source.tokens import Span, find_closing, split_at
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.statements import NotUnderstood
 
@@ -59,7 +59,7 @@ class PolynomialReader:
 
     body: Body
 
-    def read(self, span: tuple[int, int], depth: int = 0) -> dict[Monomial, int]:
+    def read(self, span: Span, depth: int = 0) -> dict[Monomial, int]:
         """Raises NotUnderstood for anything but sums and products of names and numbers."""
         start, end = span
         if depth > MOST_DEPTH or start >= end:

@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hipsynth.source.edits import Edit, apply_edits, join_insertions
-from hipsynth.source.tokens import find_closing, text_between
+from hipsynth.source.tokens import Span, find_closing, text_between
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.loop_atomics import edit_loop_atomics
 from hipsynth.tuning.optimize.loop_entry import changes_in_each_iteration, write_entry
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 
-Span = tuple[int, int]
 # In a subscript: what may give two work-items one element.
 _MERGING = frozenset({"[", "->", ">>", "<<", "&", "|", "^", "?"})
 

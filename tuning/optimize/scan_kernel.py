@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hipsynth.source.tokens import find_closing, split_at, strip_parentheses
+from hipsynth.source.tokens import Span, find_closing, split_at, strip_parentheses
 from hipsynth.tuning.optimize.kernel_body import ASSIGN, Body
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
@@ -128,7 +128,7 @@ class _Step:
                 return False
         return True
 
-    def _holds(self, span: tuple[int, int]) -> bool:
+    def _holds(self, span: Span) -> bool:
         tokens, (start, end) = self.body.tokens, strip_parentheses(self.body.tokens, span)
         for sign, decide in (("||", any), ("&&", all)):
             parts = split_at(tokens, start, end, sign)
@@ -168,7 +168,7 @@ class _Step:
         else:
             raise NotUnderstood("another store")
 
-    def _value(self, span: tuple[int, int]) -> str:
+    def _value(self, span: Span) -> str:
         """An expression with local variables by their values, and choices made."""
         tokens, (start, end) = self.body.tokens, strip_parentheses(self.body.tokens, span)
         choices = split_at(tokens, start, end, "?")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hipsynth.source.parse import Token
-from hipsynth.source.tokens import find_closing, split_at
+from hipsynth.source.tokens import Span, find_closing, split_at
 from hipsynth.tuning.optimize.statements import NotUnderstood
 
 _PRECEDENCE = {
@@ -34,7 +34,7 @@ class ExpressionNode:
     parts: tuple[ExpressionNode, ...] = ()
 
     @property
-    def span(self) -> tuple[int, int]:
+    def span(self) -> Span:
         """Its first token, and the one behind its last."""
         return self.start, self.end
 

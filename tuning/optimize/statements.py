@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hipsynth.source.parse import Token
-from hipsynth.source.tokens import find_closing
+from hipsynth.source.tokens import Span, find_closing
 
 JUMPS = frozenset({"return", "break", "continue", "goto"})
 
@@ -26,11 +26,11 @@ class Statement:
     kind: str
     start: int
     end: int
-    head: tuple[int, int] = (0, 0)
+    head: Span = (0, 0)
     parts: tuple[Statement, ...] = ()
 
     @property
-    def span(self) -> tuple[int, int]:
+    def span(self) -> Span:
         """Its first token, and the one behind its last."""
         return self.start, self.end
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.layout import find_spaces, lay_out
-from hipsynth.source.tokens import text_between
+from hipsynth.source.tokens import Span, text_between
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.function_text import choose_free_name
 from hipsynth.tuning.optimize.kernel_body import ASSIGN, STEP, Body
@@ -25,7 +25,6 @@ from hipsynth.tuning.optimize.program_model import ParsedProgram
 from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 
-Span = tuple[int, int]
 NAMES = ("first_case", "second_case", "third_case", "fourth_case")
 UNROLLED = 4
 FEWEST_ASSIGNMENTS = 3  # of one branch alone: compilers choose among fewer by themselves

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.source.edits import Edit, apply_edits, join_insertions
-from hipsynth.source.tokens import find_closing
+from hipsynth.source.tokens import Span, find_closing
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.function_text import COLUMNS, choose_free_name
 from hipsynth.tuning.optimize.helper_text import find_head, select_helpers
@@ -327,7 +327,7 @@ class _KernelDivisions:
             text, is_changed = f"{text} {sign.text} {more}", is_changed or is_more
         return text if is_changed else None
 
-    def _write_operand(self, operand: tuple[int, int]) -> tuple[str, bool]:
+    def _write_operand(self, operand: Span) -> tuple[str, bool]:
         """An operand with the divisions in its brackets replaced, and whether there are any."""
         start, end = operand
         begin, edits, i = self.tokens[start].start, [], start + 1
@@ -343,7 +343,7 @@ class _KernelDivisions:
 
     # --- divisors ----------------------------------------------------------------------------------------------------
 
-    def _name_divisor(self, number: _LaunchNumber, operand: tuple[int, int]) -> str:
+    def _name_divisor(self, number: _LaunchNumber, operand: Span) -> str:
         if number not in self.divisors:
             named = (token.text for token in self.tokens[slice(*operand)] if token.identifier)
             words = dict.fromkeys(word for word in named if word not in TYPE_WORDS)
@@ -351,7 +351,7 @@ class _KernelDivisions:
             self.divisors[number] = choose_free_name("_".join(["by", *words]), used)
         return self.divisors[number]
 
-    def _find_number(self, span: tuple[int, int]) -> _LaunchNumber | None:
+    def _find_number(self, span: Span) -> _LaunchNumber | None:
         """The number of the launch that an expression is; None for one that may differ between work-items, and for
         constants, by which compilers divide fast."""
         kind, text = self.types.find(span), self.numbers.write(span)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.tokens import Span
 from hipsynth.tuning.optimize.helper_text import find_head, select_helpers
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
@@ -35,7 +36,7 @@ def list_group_changes(
             yield SourceChange(kernel.name, text, why)
 
 
-def spell_expression(body: Body, span: tuple[int, int]) -> str:
+def spell_expression(body: Body, span: Span) -> str:
     """The words of an expression; of a local constant, those of its value."""
     tokens = body.tokens
     place = body.local(tokens[span[0]]) if span[1] - span[0] == 1 else -1

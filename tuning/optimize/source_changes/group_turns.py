@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.layout import find_spaces, lay_out
-from hipsynth.source.tokens import find_closing, split_at, text_between
+from hipsynth.source.tokens import Span, find_closing, split_at, text_between
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.function_text import choose_free_name
 from hipsynth.tuning.optimize.kernel_body import Body
@@ -25,7 +25,6 @@ from hipsynth.tuning.optimize.source_changes.group_statements import spell_expre
 from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 
-Span = tuple[int, int]
 GROUPS = (4096, 2048, 1024)  # that are launched at most
 LEAST_TURNS = 2
 TYPES = frozenset({"float", "double", "int", "unsigned", "unsigned int"})

@@ -7,12 +7,11 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from hipsynth.source.tokens import CLOSING, OPENING, find_closing
+from hipsynth.source.tokens import CLOSING, OPENING, Span, find_closing
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.program_constants import find_constants
 from hipsynth.tuning.optimize.program_model import COORDINATES
 
-Span = tuple[int, int]
 _RANKS = ("int", "unsigned", "long", "unsigned long")  # each is converted to the later one
 _TYPES = {
     **dict.fromkeys(("int", "short", "char", "unsigned char", "unsigned short", "bool"), "int"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from hipsynth.source.tokens import Span
 from hipsynth.tuning.optimize.source_changes.integer_types import TYPE_WORDS, IntegerTypes
 
 _UNIFORM = frozenset("+-*/%()")
@@ -19,7 +20,7 @@ class LaunchNumbers:
 
     types: IntegerTypes
 
-    def write(self, span: tuple[int, int]) -> str | None:
+    def write(self, span: Span) -> str | None:
         """An expression with {name} for each parameter; None if it has anything but parameters and constants of the
         file, and local variables made of these."""
         words = []

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.source.edits import Edit, apply_edits, join_insertions
-from hipsynth.source.tokens import find_closing, split_at
+from hipsynth.source.tokens import Span, find_closing, split_at
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.kernel_body import ASSIGN, Body
 from hipsynth.tuning.optimize.program_model import ParsedProgram
 from hipsynth.tuning.optimize.source_changes.device_functions import find_forwarded
 from hipsynth.tuning.optimize.source_changes.lds_order import needs_barrier
-from hipsynth.tuning.optimize.source_changes.row_loops import RowLoop, RowReader, Span, read_source
+from hipsynth.tuning.optimize.source_changes.row_loops import RowLoop, RowReader, read_source
 from hipsynth.tuning.optimize.source_changes.row_updates import (
     AddedTerms,
     read_added,

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from hipsynth.source.tokens import find_closing
+from hipsynth.source.tokens import Span, find_closing
 from hipsynth.source.type_sizes import type_bytes
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.program_constants import find_constants, read_number
-from hipsynth.tuning.optimize.source_changes.row_loops import RowLoop, RowReader, Span
+from hipsynth.tuning.optimize.source_changes.row_loops import RowLoop, RowReader
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
 from hipsynth.tuning.optimize.transformations.split_loops.loop_source import LANE
 

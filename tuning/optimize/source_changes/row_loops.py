@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hipsynth.source.edits import Edit, apply_edits
-from hipsynth.source.tokens import find_closing, split_at, strip_parentheses, text_between
+from hipsynth.source.tokens import Span, find_closing, split_at, strip_parentheses, text_between
 from hipsynth.tuning.optimize.effects import has_effect
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.source_changes.device_functions import find_forwarded
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
 
-Span = tuple[int, int]
 _STARTS = frozenset({";", "{", "}", "else"})
 
 

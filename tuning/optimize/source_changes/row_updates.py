@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hipsynth.source.tokens import find_closing, split_at
-from hipsynth.tuning.optimize.source_changes.row_loops import RowLoop, RowReader, Span
+from hipsynth.source.tokens import Span, find_closing, split_at
+from hipsynth.tuning.optimize.source_changes.row_loops import RowLoop, RowReader
 from hipsynth.tuning.optimize.statements import Statement
 
 _LARGEST = frozenset({"fmaxf", "fmax", "max"})

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.source.edits import Edit
-from hipsynth.source.tokens import split_at
+from hipsynth.source.tokens import Span, split_at
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.program_model import ParsedProgram
@@ -100,7 +100,7 @@ class _Section:
         if not self._is_uniform(part.span, set()):
             raise NotUnderstood("a value of which each work-item has its own")
 
-    def _is_uniform(self, span: tuple[int, int], checked: set[int]) -> bool:
+    def _is_uniform(self, span: Span, checked: set[int]) -> bool:
         """Whether all work-items find the same values in a piece of code: it names neither their index nor variables
         that do, or that change."""
         tokens = self.body.tokens

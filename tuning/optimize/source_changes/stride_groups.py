@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.source.edits import Edit, apply_edits
-from hipsynth.source.tokens import find_closing, split_at
+from hipsynth.source.tokens import Span, find_closing, split_at
 from hipsynth.tuning.optimize.effects import is_cooperation
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.kernel_body import ASSIGN, Body
@@ -25,7 +25,6 @@ from hipsynth.tuning.optimize.source_changes.integer_types import TYPE_WORDS
 from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 
-Span = tuple[int, int]
 FEWEST = 64  # groups that a launch keeps at least
 FIRST = {("blockDim.x", "blockIdx.x"): 1, ("threadIdx.x",): 1}
 STEP = {("blockDim.x", "gridDim.x"): 1}

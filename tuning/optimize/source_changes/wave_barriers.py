@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.source.edits import Edit, apply_edits
-from hipsynth.source.tokens import split_at
+from hipsynth.source.tokens import Span, split_at
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.helper_text import find_head, select_helpers
 from hipsynth.tuning.optimize.kernel_body import Body
@@ -28,7 +28,6 @@ from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, Sourc
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformations.split_loops.loop_source import WAVE
 
-Span = tuple[int, int]
 INDEX, BARRIER, OWN_BARRIER = "threadIdx.x", "__syncthreads", "sync_wavefront();"
 HELPERS = """// Orders what the work-items of a wavefront do; others do not wait.
 __device__ __forceinline__ void sync_wavefront() {

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.source.edits import Edit
 from hipsynth.source.layout import find_spaces, lay_out
-from hipsynth.source.tokens import find_closing, split_at, text_between
+from hipsynth.source.tokens import Span, find_closing, split_at, text_between
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.function_text import choose_free_name
 from hipsynth.tuning.optimize.kernel_body import Body
@@ -24,7 +24,6 @@ from hipsynth.tuning.optimize.source_changes.integer_types import TYPE_WORDS, In
 from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
 from hipsynth.tuning.optimize.statements import Statement
 
-Span = tuple[int, int]
 TYPES = frozenset({"float", "double", "int", "unsigned", "unsigned int"})
 _TYPE_WORDS = TYPE_WORDS | {"float", "double"}
 

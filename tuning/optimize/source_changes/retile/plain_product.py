@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from hipsynth.source.edits import Edit, apply_edits
-from hipsynth.source.tokens import find_closing, split_at
+from hipsynth.source.tokens import Span, find_closing, split_at
 from hipsynth.tuning.optimize.function_text import choose_free_name
 from hipsynth.tuning.optimize.launch_shape import read_shape_component
 from hipsynth.tuning.optimize.polynomials import (
@@ -30,7 +30,6 @@ from hipsynth.tuning.optimize.source_changes.retile.staged_product import (
     StagedProduct,
     read_staged_product,
 )
-from hipsynth.tuning.optimize.source_changes.row_loops import Span
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
 from hipsynth.tuning.optimize.transformation_plan import AXES, Shape
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hipsynth.source.tokens import find_closing, split_at, text_between
+from hipsynth.source.tokens import Span, find_closing, split_at, text_between
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.polynomials import (
     Monomial,
@@ -21,7 +21,6 @@ from hipsynth.tuning.optimize.polynomials import (
     substitute_name,
 )
 from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, ParsedProgram
-from hipsynth.tuning.optimize.source_changes.row_loops import Span
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformation_plan import AXES, Shape
 

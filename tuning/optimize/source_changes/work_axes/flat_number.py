@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hipsynth.source.edits import Edit, apply_edits
-from hipsynth.source.tokens import find_closing, split_at, text_between
+from hipsynth.source.tokens import Span, find_closing, split_at, text_between
 from hipsynth.tuning.optimize.function_text import choose_free_name
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
@@ -23,7 +23,6 @@ from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_
 from hipsynth.tuning.optimize.transformation_plan import AXES, Shape
 from hipsynth.tuning.optimize.transformations.lds_tile.tiled_loop import find_indices
 
-Span = tuple[int, int]
 _PARAMETER = re.compile(r"\{\w+\}")
 
 

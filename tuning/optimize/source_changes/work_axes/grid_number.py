@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from hipsynth.source.edits import Edit, apply_edits
-from hipsynth.source.tokens import split_at, text_between
+from hipsynth.source.tokens import Span, split_at, text_between
 from hipsynth.tuning.optimize.function_text import choose_free_name
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.launch_shape import read_shape_component
@@ -19,8 +19,6 @@ from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgr
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformation_plan import Shape
 from hipsynth.tuning.optimize.transformations.lds_tile.tiled_loop import find_indices
-
-Span = tuple[int, int]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hipsynth.source.edits import Edit, apply_edits
-from hipsynth.source.tokens import split_at
+from hipsynth.source.tokens import Span, split_at
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.source_changes.work_axes.numbered_kernel import NumberedKernel
@@ -76,6 +76,6 @@ def _list_simple(body: Body) -> Iterator[Statement]:
         yield from (inner for inner in statement.inner() if inner.kind == "simple")
 
 
-def _find_declared(body: Body, span: tuple[int, int]) -> int:
+def _find_declared(body: Body, span: Span) -> int:
     """The offset of the variable that a part of a statement declares; -1 for none."""
     return next((body.tokens[i].start for i in range(*span) if body.tokens[i].start in body.locals), -1)

@@ -10,13 +10,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hipsynth.source.tokens import find_closing, split_at, text_between
+from hipsynth.source.tokens import Span, find_closing, split_at, text_between
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.source_changes.integer_types import IntegerTypes
 from hipsynth.tuning.optimize.source_changes.launch_numbers import LaunchNumbers
 from hipsynth.tuning.optimize.statements import NotUnderstood
-
-Span = tuple[int, int]
 
 
 @dataclass(frozen=True, order=True)
