@@ -1,4 +1,4 @@
-"""Text edits: a pass returns a list of them, `apply_edits` applies them."""
+"""Text edits: a pass returns a list of them, `apply_edits` and `edit_text` apply them."""
 
 from __future__ import annotations
 
@@ -47,6 +47,11 @@ def apply_edits(source: bytes, edits: Iterable[Edit]) -> bytes:
         previous = edit
     pieces.append(source[position:])
     return b"".join(pieces)
+
+
+def edit_text(source: bytes, edits: Iterable[Edit]) -> str:
+    """As apply_edits(); bytes that are no UTF-8 become surrogates, as a source's text has them."""
+    return apply_edits(source, edits).decode(errors="surrogateescape")
 
 
 def join_insertions(edits: Iterable[Edit]) -> list[Edit]:

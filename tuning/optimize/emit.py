@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hipsynth.source.declarations import KERNEL_MARK
-from hipsynth.source.edits import Edit, apply_edits, join_insertions
+from hipsynth.source.edits import Edit, apply_edits, edit_text, join_insertions
 from hipsynth.source.layout import find_spaces, lay_out
 from hipsynth.tuning.optimize.function_text import choose_free_name, wrap_parameters
 from hipsynth.tuning.optimize.helper_text import find_head, select_helpers
@@ -187,7 +187,7 @@ class _Writer:
         first, last = self.kernel.first, self.kernel.last
         start, end = tokens[first - 1].end, tokens[last].start
         edits = [Edit(e.start - start, e.end - start, e.text) for e in self._body_changes()]
-        text = apply_edits(self.program.unit.text[start:end], edits).decode(errors="surrogateescape")
+        text = edit_text(self.program.unit.text[start:end], edits)
         return _BEFORE_PRAGMA.sub("", text)
 
     @property

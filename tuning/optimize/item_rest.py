@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.parse import Token
 from hipsynth.source.tokens import Span, find_closing, text_between
 from hipsynth.tuning.optimize.kernel_body import ASSIGN, STEP, Body
@@ -52,7 +52,7 @@ class ItemRest:
     def _write_span(self, span: Span, edits: Sequence[Edit]) -> str:
         start, end = self.body.tokens[span[0]].start, self.body.tokens[span[1] - 1].end
         inside = [Edit(e.start - start, e.end - start, e.text) for e in edits if start <= e.start < end]
-        return apply_edits(self.body.program.unit.text[start:end], inside).decode(errors="surrogateescape")
+        return edit_text(self.body.program.unit.text[start:end], inside)
 
 
 def find_rest(body: Body, statement: Statement, call: Span, constant_arrays: Collection[str]) -> ItemRest:

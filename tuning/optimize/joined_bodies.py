@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import takewhile
 
-from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.tokens import Span
 from hipsynth.tuning.optimize.function_text import choose_free_name
 from hipsynth.tuning.optimize.kernel_fusion_launches import FusedLaunch, JoinedLaunch
@@ -46,7 +46,7 @@ class _RenamedBody(FusedLaunch):
             if name is not None and (place >= 0 or self.uses_name(i, token.text)):
                 edits.append(Edit(token.start - base, token.end - base, name))
         text = self.program.unit.text[base : self.program.tokens[end - 1].end]
-        return apply_edits(text, edits).decode(errors="surrogateescape")
+        return edit_text(text, edits)
 
     def write_span(self, span: Span, names: Mapping[str, str]) -> str:
         """A piece of the body; `names`: of the kernel's parameters."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from hipsynth.source.declarations import MacroText
-from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.outline import outline_macros
 from hipsynth.source.tokens import find_closing, split_at, text_between
 from hipsynth.tuning.optimize.analysis_faults import TEXT_ERRORS
@@ -39,7 +39,7 @@ def expand_macros(program: ParsedProgram) -> ExpandedProgram:
         edits = [edit for kernel in program.kernels for edit in _expand_kernel(program, kernel)]
         if not edits:
             break
-        text = apply_edits(program.unit.text, edits).decode(errors="surrogateescape")
+        text = edit_text(program.unit.text, edits)
         try:
             program = read_program(text, program.arch)
         except TEXT_ERRORS:

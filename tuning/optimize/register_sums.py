@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hipsynth.source.edits import Edit, apply_edits, join_insertions
+from hipsynth.source.edits import Edit, edit_text, join_insertions
 from hipsynth.source.tokens import Span, find_closing, text_between
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.loop_atomics import edit_loop_atomics
@@ -44,7 +44,7 @@ def keep_sums_in_registers(program: ParsedProgram) -> RegisterSums | None:
             names.append(kernel.name)
     if not edits:
         return None
-    text = apply_edits(program.unit.text, join_insertions(edits)).decode(errors="surrogateescape")
+    text = edit_text(program.unit.text, join_insertions(edits))
     return RegisterSums(text, tuple(names))
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.tokens import find_closing
 from hipsynth.source.type_sizes import type_bytes
 from hipsynth.tuning.optimize.function_text import choose_free_name
@@ -76,7 +76,7 @@ class _StagedBody(FusedLaunch):
             head, tail = ("", "") if _SUM.fullmatch(inside) else ("(", ")")
             edits.append(Edit(tokens[i].start - base, opening.end - base, f"{self.names[tokens[i].text]}[{head}"))
             edits.append(Edit(closing.start - base, closing.start - base, f"{tail} - {first}"))
-        return apply_edits(source[base:last], edits).decode(errors="surrogateescape")
+        return edit_text(source[base:last], edits)
 
 
 def stage_passes(

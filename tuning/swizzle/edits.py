@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from hipsynth.core.errors import BadInput
 from hipsynth.source.declarations import FunctionDeclaration, MacroText
-from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.parse import ParsedUnit, Token
 from hipsynth.source.program import read_parsed_program
 
@@ -141,7 +141,7 @@ def patched(source: BlockIndexProgram, functions: Mapping[str, str]) -> str:
     at = _insertion_point(source)
     if functions:
         edits.append(Edit(at, at, "\n" + "\n".join(functions[name] for name in functions)))
-    return apply_edits(source.unit.text, _joined(edits)).decode(errors="surrogateescape")
+    return edit_text(source.unit.text, _joined(edits))
 
 
 def _joined(edits: Iterable[Edit]) -> list[Edit]:
@@ -221,7 +221,7 @@ def _kernel_edits(source: BlockIndexProgram, kernel: str, clones: frozenset[str]
         inside = [edit for edit in inside if (edit.start, edit.end) != (name.start, name.end)]
         inside.append(Edit(name.start, name.end, f"{function.name}_{call}"))
         moved = [Edit(edit.start - start, edit.end - start, edit.text) for edit in inside]
-        text = apply_edits(source.unit.text[start:end], moved).decode(errors="surrogateescape")
+        text = edit_text(source.unit.text[start:end], moved)
         yield Edit(end, end, f"\n\n{text}")
     shared = _shared_macros(source, kernel)
     for macro in macros:
@@ -237,7 +237,7 @@ def _own_macro(source: BlockIndexProgram, macro: IndexMacro, kernel: str, inside
     name, base = f"{macro.name}_{call_of(kernel)}", macro.named
     length = len(macro.name.encode())
     moved = [Edit(0, length, name), *(Edit(macro.start - base, macro.end - base, macro.text) for macro in inside)]
-    text = apply_edits(source.unit.text[base : macro.end], moved).decode(errors="surrogateescape")
+    text = edit_text(source.unit.text[base : macro.end], moved)
     yield Edit(macro.end, macro.end, f"\n#define {text}")
     function = source.kernels[kernel]
     for token in source.tokens[function.first : function.last]:

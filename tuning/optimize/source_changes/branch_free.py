@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.layout import find_spaces, lay_out
 from hipsynth.source.tokens import Span, text_between
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
@@ -47,7 +47,7 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
         except NotUnderstood:
             continue
         for edits in changes:
-            text = apply_edits(program.unit.text, edits).decode(errors="surrogateescape")
+            text = edit_text(program.unit.text, edits)
             yield SourceChange(kernel.name, text, "branches of a wavefront wait for each other")
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.source.edits import Edit, apply_edits, join_insertions
+from hipsynth.source.edits import Edit, edit_text, join_insertions
 from hipsynth.source.tokens import Span, find_closing
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.function_text import COLUMNS, choose_free_name
@@ -124,7 +124,7 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
             helpers = _LAST_METHOD.sub(lambda method: method[0] + _TAKE_DIGIT, helpers)
         first = min(find_head(program.unit.text, kernel.start) for kernel in kernels)
         edits.append(Edit(first, first, helpers + "\n"))
-        text = apply_edits(program.unit.text, join_insertions(edits)).decode(errors="surrogateescape")
+        text = edit_text(program.unit.text, join_insertions(edits))
         yield SourceChange(" + ".join(kernel.name for kernel in kernels), text, WHY)
 
 
@@ -339,7 +339,7 @@ class _KernelDivisions:
                 edits.append(Edit(self.tokens[i].start - begin, self.tokens[last - 1].end - begin, text))
             i = last
         source = self.program.unit.text[begin : self.tokens[end - 1].end]
-        return apply_edits(source, edits).decode(errors="surrogateescape"), bool(edits)
+        return edit_text(source, edits), bool(edits)
 
     # --- divisors ----------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.tokens import Span
 from hipsynth.tuning.optimize.helper_text import find_head, select_helpers
 from hipsynth.tuning.optimize.kernel_body import Body
@@ -32,7 +32,7 @@ def list_group_changes(
             if definitions := select_helpers(helpers, used, program.text):
                 head = find_head(program.unit.text, kernel.start)
                 edits.append(Edit(head, head, definitions))
-            text = apply_edits(program.unit.text, edits).decode(errors="surrogateescape")
+            text = edit_text(program.unit.text, edits)
             yield SourceChange(kernel.name, text, why)
 
 

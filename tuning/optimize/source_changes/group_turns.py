@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.layout import find_spaces, lay_out
 from hipsynth.source.tokens import Span, find_closing, split_at, text_between
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
@@ -87,7 +87,7 @@ class _GroupTurns:
         group, groups = (choose_free_name(name, program.text) for name in ("group", "groups"))
         edits = [*self._edit_head(groups), *(self._edit_launch(launch) for launch in kernel.launches)]
         edits.append(self._edit_body(statements, additions, group, groups))
-        return apply_edits(program.unit.text, edits).decode(errors="surrogateescape")
+        return edit_text(program.unit.text, edits)
 
     def _knows_group(self, function: KernelDefinition) -> bool:
         words = {token.text for token in self.body.tokens[function.first : function.last]}
@@ -172,7 +172,7 @@ class _GroupTurns:
             value = re.sub(r"\bblockIdx\s*\.\s*x\b", group, addition.value)
             edits.append(Edit(*span, f"{first}{name} += {re.sub(r'gridDim[.]x', groups, value)};"))
         shifted = [Edit(edit.start - start, edit.end - start, edit.text) for edit in edits]
-        turn = apply_edits(program.unit.text[start:end], shifted).decode(errors="surrogateescape")
+        turn = edit_text(program.unit.text[start:end], shifted)
         lines = [f"{addition.type} {name} = 0;" for addition, name in zip(additions, sums, strict=True)]
         lines.append(f"for (unsigned {group} = blockIdx.x; {group} < {groups}; {group} += gridDim.x) {{")
         if program.has_barrier(kernel.first, kernel.last):

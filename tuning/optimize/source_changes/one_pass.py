@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.source.edits import Edit, apply_edits, join_insertions
+from hipsynth.source.edits import Edit, edit_text, join_insertions
 from hipsynth.source.tokens import Span, find_closing, split_at
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.kernel_body import ASSIGN, Body
@@ -50,7 +50,7 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
         except NotUnderstood:
             continue
         for edits, why in _list_pairs(RowReader(body), tree):
-            text = apply_edits(program.unit.text, join_insertions(edits)).decode(errors="surrogateescape")
+            text = edit_text(program.unit.text, join_insertions(edits))
             yield SourceChange(function.name.removesuffix("_item"), text, why)
             break
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.source.edits import Edit, apply_edits, join_insertions
+from hipsynth.source.edits import Edit, edit_text, join_insertions
 from hipsynth.source.tokens import find_closing
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.float_bounds import LEAST_NORMAL, FloatBounds
@@ -40,7 +40,7 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
     of_device = [function for function in program.functions if _has_edit(function, edits)]
     names = [kernel.name for kernel in slow if _has_edit(kernel, edits) or of_device]
     if names:
-        text = apply_edits(program.unit.text, join_insertions(edits)).decode(errors="surrogateescape")
+        text = edit_text(program.unit.text, join_insertions(edits))
         yield SourceChange(names[0], text, "a root and a division take two dozen instructions, a reciprocal root few")
 
 

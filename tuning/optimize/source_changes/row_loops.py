@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.tokens import Span, find_closing, split_at, strip_parentheses, text_between
 from hipsynth.tuning.optimize.effects import has_effect
 from hipsynth.tuning.optimize.kernel_body import Body
@@ -163,9 +163,7 @@ class RowReader:
         init = [(tokens[i].start, tokens[i].end) for i in range(at + 2, parts[0][1])
                 if self.body.local(tokens[i]) == loop.variable]  # fmt: skip
         first, last = tokens[at + 2].start, tokens[parts[0][1] - 1].end
-        text = apply_edits(
-            self.body.program.unit.text[first:last], [Edit(a - first, b - first, name) for a, b in init]
-        ).decode(errors="surrogateescape")
+        text = edit_text(self.body.program.unit.text[first:last], [Edit(a - first, b - first, name) for a, b in init])
         bound = read_source(self.body, (condition[0] + 2, condition[1]))
         return LoopSteps(read_source(self.body, (start, at)), text, bound, by)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.source.edits import Edit, apply_edits, join_insertions
+from hipsynth.source.edits import Edit, edit_text, join_insertions
 from hipsynth.source.layout import lay_out
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.kernel_body import Body
@@ -48,7 +48,7 @@ def _list_counts(program: ParsedProgram, function: KernelDefinition, name: str) 
     for count in COUNTS if loops else ():
         if count * sum(element.bytes for element in elements) <= MOST_BYTES:
             edits = join_insertions(_Writer(reader, loops, elements).write_edits(count))
-            text = apply_edits(program.unit.text, edits).decode(errors="surrogateescape")
+            text = edit_text(program.unit.text, edits)
             yield SourceChange(name, text, "loops over a row load its elements again")
 
 
@@ -143,7 +143,7 @@ class _Writer:
             for element in used
             for a, b in element.uses[loop]
         ]
-        return apply_edits(text[start:end], edits).decode(errors="surrogateescape").strip()
+        return edit_text(text[start:end], edits).strip()
 
 
 def _write_offset(count: int | str, step: str) -> str:

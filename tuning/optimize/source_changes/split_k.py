@@ -16,7 +16,7 @@ from functools import cached_property
 
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.simulator import devices
-from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.parse import Token
 from hipsynth.source.tokens import find_closing
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
@@ -209,7 +209,7 @@ class _SplitKernel:
         edits = [Edit(self.kernel.end, self.kernel.end, kernels)]
         for launch in self.kernel.launches:
             edits.append(Edit(launch.start, launch.end, self._write_launch(launch, parts, units)))
-        return apply_edits(self.program.unit.text, edits).decode(errors="surrogateescape")
+        return edit_text(self.program.unit.text, edits)
 
     @cached_property
     def _count(self) -> str:
@@ -226,7 +226,7 @@ class _SplitKernel:
             Edit(tokens[close].start, tokens[close].start, f", {parameter}"),
         ]
         moved = [Edit(edit.start - base, edit.end - base, edit.text) for edit in (*more, *edits)]
-        text = apply_edits(self.program.unit.text[base : kernel.end], moved).decode(errors="surrogateescape")
+        text = edit_text(self.program.unit.text[base : kernel.end], moved)
         return f"// {note}\n{text}"
 
     def _write_parts(self, parts: int) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.tokens import Span, find_closing, split_at
 from hipsynth.tuning.optimize.effects import is_cooperation
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
@@ -42,7 +42,7 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
         except NotUnderstood:
             continue
         if edits:
-            text = apply_edits(program.unit.text, edits).decode(errors="surrogateescape")
+            text = edit_text(program.unit.text, edits)
             yield SourceChange(kernel.name, text, "groups take longer to start than to work")
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.tokens import Span, split_at
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.helper_text import find_head, select_helpers
@@ -58,7 +58,7 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
     if kernels and not _NAME.search(program.text):
         head = min(find_head(program.unit.text, kernel.start) for kernel in kernels)
         edits.append(Edit(head, head, select_helpers(HELPERS, OWN_BARRIER, program.text)))
-        text = apply_edits(program.unit.text, edits).decode(errors="surrogateescape")
+        text = edit_text(program.unit.text, edits)
         why = "all wavefronts of a group wait for steps of the first one"
         yield SourceChange(" + ".join(kernel.name for kernel in kernels), text, why)
 

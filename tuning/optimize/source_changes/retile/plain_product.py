@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.tokens import Span, find_closing, split_at
 from hipsynth.tuning.optimize.function_text import choose_free_name
 from hipsynth.tuning.optimize.launch_shape import read_shape_component
@@ -207,7 +207,7 @@ class _PlainWriter:
             declared = "".join(f", const int {self.names[_ITEMS[axis]]}" for axis in more)
             edits.append(Edit(self.tokens[close].start, self.tokens[close].start, declared))
             edits += [self._edit_launch(launch, more) for launch in self.kernel.launches]
-        return apply_edits(self.program.unit.text, edits).decode(errors="surrogateescape")
+        return edit_text(self.program.unit.text, edits)
 
     def _edit_launch(self, launch: LaunchStatement, more: Iterable[str]) -> Edit:
         counts = []
@@ -245,7 +245,7 @@ class _PlainWriter:
                 self._check_plain(at)
                 at += 1
         text_bytes = self.program.unit.text[base : self.tokens[span[1] - 1].end]
-        return apply_edits(text_bytes, edits).decode(errors="surrogateescape")
+        return edit_text(text_bytes, edits)
 
     def _check_plain(self, at: int) -> None:
         """Outside subscripts a name must mean the same for all work-items."""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.tokens import Span, find_closing, split_at, text_between
 from hipsynth.tuning.optimize.function_text import choose_free_name
 from hipsynth.tuning.optimize.kernel_body import Body
@@ -78,7 +78,7 @@ class _Writer:
             if place == self.number:
                 edits.append(Edit(self.tokens[i].start, self.tokens[i].end, self._write_number(i)))
         launches = [Edit(launch.start, launch.end, self._write_launch(launch)) for launch in self.kernel.launches]
-        return apply_edits(self.program.unit.text, [*edits, *launches]).decode(errors="surrogateescape")
+        return edit_text(self.program.unit.text, [*edits, *launches])
 
     # --- reading -----------------------------------------------------------------------------------------------------
 

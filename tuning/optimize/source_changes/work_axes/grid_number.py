@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.tokens import Span, split_at, text_between
 from hipsynth.tuning.optimize.function_text import choose_free_name
 from hipsynth.tuning.optimize.kernel_body import Body
@@ -52,7 +52,7 @@ def write_flat(program: ParsedProgram, kernel: KernelDefinition, block: Shape) -
     for i in range(kernel.first, kernel.last):
         if [token.text for token in program.tokens[i : i + 3]] == ["blockIdx", ".", "z"]:
             edits.append(_replace_tokens(body, (i, i + 3), f"{number} / ({width} * {height})"))
-    return apply_edits(program.unit.text, edits).decode(errors="surrogateescape")
+    return edit_text(program.unit.text, edits)
 
 
 def _replace_tokens(body: Body, span: Span, text: str) -> Edit:

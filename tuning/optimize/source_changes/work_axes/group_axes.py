@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit, edit_text
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.launch_shape import read_shape_component
 from hipsynth.tuning.optimize.program_model import (
@@ -105,7 +105,7 @@ def _write_program(body: Body, coordinates: _Coordinates, to: dict[int, int]) ->
         is_tight = tokens[at - 1].text in _TIGHT or tokens[at + 3].text in _TIGHT - {"]", ")"}
         edits.append(Edit(tokens[at].start, tokens[at + 2].end, f"({number})" if is_tight else number))
     edits += [_edit_launch(body, launch, to) for launch in body.kernel.launches]
-    return apply_edits(body.program.unit.text, edits).decode(errors="surrogateescape")
+    return edit_text(body.program.unit.text, edits)
 
 
 def _edit_launch(body: Body, launch: LaunchStatement, to: dict[int, int]) -> Edit:

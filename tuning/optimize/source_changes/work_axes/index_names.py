@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.tokens import Span, split_at
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, ParsedProgram
@@ -26,7 +26,7 @@ def list_numbered(
     if not names:
         raise NotUnderstood("no constants that stand for coordinates")
     edits = [*_edit_declarations(body, names), *_edit_uses(body, names)]
-    yield NumberedKernel(apply_edits(program.unit.text, edits).decode(errors="surrogateescape"), grid, block)
+    yield NumberedKernel(edit_text(program.unit.text, edits), grid, block)
 
 
 def _find_coordinates(body: Body) -> Iterator[tuple[int, str]]:

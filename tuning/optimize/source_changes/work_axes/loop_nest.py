@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit, edit_text
 from hipsynth.tuning.optimize.counting_loops import CountingLoop, read_counting_nest
 from hipsynth.tuning.optimize.function_text import choose_free_name
 from hipsynth.tuning.optimize.kernel_body import Body
@@ -21,7 +21,7 @@ def merge_loops(program: ParsedProgram, kernel: KernelDefinition) -> str | None:
     body = Body(program, kernel)
     body.check_plain()
     edits = list(_edit_nests(body, parse_statements(program.tokens, kernel.first, kernel.last)))
-    return apply_edits(program.unit.text, edits).decode(errors="surrogateescape") if edits else None
+    return edit_text(program.unit.text, edits) if edits else None
 
 
 def _edit_nests(body: Body, statements: tuple[Statement, ...]) -> Iterator[Edit]:

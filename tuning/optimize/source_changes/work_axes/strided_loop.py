@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.tokens import split_at, text_between
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.launch_shape import read_shape_component
@@ -49,7 +49,7 @@ def list_numbered(
         shape = f"dim3(({count} + {block[0] - 1}) / {block[0]}, {rows}), {size}{rest}"
         text = f"{kernel.name}<<<{shape}>>>({', '.join(launch.arguments)});"
         edits.append(Edit(launch.start, launch.end, text))
-    changed = apply_edits(program.unit.text, edits).decode(errors="surrogateescape")
+    changed = edit_text(program.unit.text, edits)
     yield NumberedKernel(changed, (ROW_GROUPS, grid[0], 1), block)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.tokens import text_between
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
@@ -17,7 +17,7 @@ def move_starts(program: ParsedProgram, kernel: KernelDefinition) -> str | None:
     body = Body(program, kernel)
     body.check_plain()
     edits = list(_edit_lists(body, parse_statements(program.tokens, kernel.first, kernel.last)))
-    return apply_edits(program.unit.text, edits).decode(errors="surrogateescape") if edits else None
+    return edit_text(program.unit.text, edits) if edits else None
 
 
 def _edit_lists(body: Body, statements: tuple[Statement, ...]) -> Iterator[Edit]:
