@@ -12,6 +12,7 @@ from hipsynth.source.layout import find_spaces, lay_out
 from hipsynth.tuning.optimize.function_text import choose_free_name, wrap_parameters
 from hipsynth.tuning.optimize.helper_text import find_head, select_helpers
 from hipsynth.tuning.optimize.launch_shape import write_dim3
+from hipsynth.tuning.optimize.pointer_copies import has_distinct_pointers
 from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.shape_dispatch import SizeGuard, guard_edits
 from hipsynth.tuning.optimize.statements import NotUnderstood
@@ -132,9 +133,8 @@ class _Writer:
         body = self._write_body()
         head_end = tokens[self.kernel.first - 1].start
         head = self.program.unit.text[self.kernel.start : head_end].decode(errors="surrogateescape")
-        if self.plan.restrict:
-            for parameter in self.kernel.parameters:
-                head = head.replace(parameter.text, restrict_pointer(parameter), 1)
+        for parameter, text in zip(self.kernel.parameters, self._write_parameters(), strict=True):
+            head = head.replace(parameter.text, text, 1)
         if self.plan.waves:
             bounds = launch_bounds(self.block, self.plan.waves)
             head = _BOUNDS.sub("", head).replace(KERNEL_MARK, f"{KERNEL_MARK} {bounds}", 1)
@@ -146,10 +146,10 @@ class _Writer:
         return self.program.unit.text[self.kernel.start : self.kernel.end].decode(errors="surrogateescape")
 
     def _write_parameters(self) -> list[str]:
-        return [
-            restrict_pointer(parameter) if self.plan.restrict else parameter.text
-            for parameter in self.kernel.parameters
-        ]
+        """With what the plan says of pointers, where launches pass no array twice: lanes that execute several
+        work-items together need it for their speed alone."""
+        restrict = self.plan.restrict and has_distinct_pointers(self.program, self.kernel)
+        return [restrict_pointer(each) if restrict else each.text for each in self.kernel.parameters]
 
     def _write_definition(self) -> str:
         kernel, plan = self.kernel, self.plan

@@ -2,10 +2,10 @@
 
 Two launches are joined if they have the same shape, no work-item of either depends on its group, and each array that
 one of them writes and the other one uses is accessed at the work-item's own element alone: the same subscript in both,
-one for each work-item. Arrays are told apart by the expressions that the launches pass. kernel_fusion_groups joins
-launches of the same work-groups, kernel_fusion_scan scans by doubling distances, kernel_fusion_steps steps of halving
-distances, kernel_fusion_passes the passes of a loop, kernel_fusion_temporal passes over neighbours' elements,
-kernel_fusion_one_group loops of short launches.
+one for each work-item. Arrays are told apart by the expressions that the launches pass, unless one is a copy of
+another. kernel_fusion_groups joins launches of the same work-groups, kernel_fusion_scan scans by doubling distances,
+kernel_fusion_steps steps of halving distances, kernel_fusion_passes the passes of a loop, kernel_fusion_temporal passes
+over neighbours' elements, kernel_fusion_one_group loops of short launches.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from hipsynth.tuning.optimize.kernel_fusion_launches import (
     come_together,
     has_one_axis,
     join_launches,
+    keep_arrays_apart,
     shared_subscripts,
     write_blocks,
 )
@@ -75,6 +76,8 @@ def _find_runs(launches: Sequence[FusedLaunch]) -> list[list[FusedLaunch]]:
 def _can_join(run: Sequence[FusedLaunch], after: FusedLaunch) -> bool:
     """Whether a launch can become part of a run of launches that comes right before it."""
     if not (run[0].fits() and after.fits()) or not come_together(after.program, run[-1], after):
+        return False
+    if not keep_arrays_apart(run, after):
         return False
     if isinstance(after, GroupLaunch):
         return all(can_join_groups(before, after) for before in run)

@@ -17,6 +17,7 @@ from hipsynth.tuning.optimize.helper_text import find_head
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.launch_shape import is_dim3_variable
 from hipsynth.tuning.optimize.macro_expansion import names_numbers_alone
+from hipsynth.tuning.optimize.pointer_copies import PointerCopies
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 
@@ -302,6 +303,17 @@ def come_together(program: ParsedProgram, before: FusedLaunch, after: FusedLaunc
         return False
     named = all(_NAME.fullmatch(array) for call in (before, after) for array in call.uses())
     return named and _BETWEEN.fullmatch(between) is not None  # `a + 1` may be part of what `a` is
+
+
+def keep_arrays_apart(run: Sequence[FusedLaunch], after: FusedLaunch) -> bool:
+    """Whether no array that a launch uses may be one of a run's under another name."""
+    copies = PointerCopies(after.program)
+    used = [(call.launch, array) for call in run for array in call.uses()]
+    return not any(
+        array != other and copies.may_be_one((after.launch, array), (launch, other))
+        for array in after.uses()
+        for launch, other in used
+    )
 
 
 def _is_conditional(program: ParsedProgram, launch: LaunchStatement) -> bool:

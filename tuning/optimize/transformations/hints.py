@@ -7,19 +7,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hipsynth.source.declarations import FunctionParameter
+from hipsynth.tuning.optimize.pointer_copies import has_distinct_pointers
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.transformation import Transformation
 
 
 def passes_distinct_pointers(view: KernelView) -> bool:
-    """Whether every launch passes different expressions for all pointers, or the source says that they differ; the
-    output check covers the rest."""
-    places = [i for i, parameter in enumerate(view.kernel.parameters) if parameter.base]
-    if all(_is_restricted(view.kernel.parameters[i]) for i in places):
-        return bool(view.kernel.launches)
-    passed = [[launch.arguments[i] for i in places] for launch in view.kernel.launches]
-    return bool(passed) and all(len(set(parameter)) == len(parameter) for parameter in passed)
+    """Whether every launch passes different expressions for all pointers, of which none is a copy of another one, or
+    the source says that they differ; the output check covers the rest."""
+    return has_distinct_pointers(view.program, view.kernel)
 
 
 def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
