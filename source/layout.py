@@ -12,6 +12,12 @@ _HEAD = re.compile(r"(?:\}\s*)?(?:else\b|(?:else\s+)?(?:if|for|while)\b.*\))$")
 _BREAKS = re.compile(r"(?<=,) |(?<= )(?=&& |\|\| )")
 
 
+def read_indent(text: bytes, at: int) -> str:
+    """The white space that the line of an offset begins with, as far as the offset."""
+    line = text[text.rfind(b"\n", 0, at) + 1 : at].decode(errors="surrogateescape")
+    return line[: len(line) - len(line.lstrip())]
+
+
 def find_spaces(body: str) -> int:
     """The columns by which a function's body is indented, as its first line shows."""
     first = _FIRST_LINE.search(body)

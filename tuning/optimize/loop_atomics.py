@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from hipsynth.source.declarations import FunctionParameter
 from hipsynth.source.edits import Edit
+from hipsynth.source.layout import read_indent
 from hipsynth.source.tokens import Span, find_closing, split_at, text_between
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS, STATEMENT_STARTS
@@ -110,7 +111,7 @@ def _write_around(body: Body, loop: Statement, before: list[str], after: list[st
     """Lines before and behind a loop, in braces if it is all that a condition or another loop has."""
     tokens, text = body.tokens, body.program.unit.text
     start, end = tokens[loop.start].start, tokens[loop.end - 1].end
-    indent = _read_indent(text, start)
+    indent = read_indent(text, start)
     lines = "".join(f"{each}\n{indent}" for each in before)
     behind = "".join(f"\n{indent}{each}" for each in after)
     if in_block:
@@ -121,10 +122,4 @@ def _write_around(body: Body, loop: Statement, before: list[str], after: list[st
     if text[head_end:start].strip():
         raise NotUnderstood("a comment before the loop")
     yield Edit(head_end, start, f" {{\n{indent}{lines}")
-    yield Edit(end, end, f"{behind}\n{_read_indent(text, head_end)}}}")
-
-
-def _read_indent(text: bytes, at: int) -> str:
-    """The spaces at the beginning of the line of an offset."""
-    line = text[text.rfind(b"\n", 0, at) + 1 : at].decode(errors="surrogateescape")
-    return line[: len(line) - len(line.lstrip())]
+    yield Edit(end, end, f"{behind}\n{read_indent(text, head_end)}}}")

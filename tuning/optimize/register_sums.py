@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hipsynth.source.edits import Edit, edit_text, join_insertions
+from hipsynth.source.layout import read_indent
 from hipsynth.source.tokens import Span, find_closing, text_between
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.loop_atomics import edit_loop_atomics
@@ -192,8 +193,7 @@ class _Writer:
         self.names.add(name)
         element = text_between(unit, tokens, *spans[0])
         start, end = tokens[loop.start].start, tokens[loop.end - 1].end
-        before = unit.text[unit.text.rfind(b"\n", 0, start) + 1 : start].decode(errors="surrogateescape")
-        indent = before[: len(before) - len(before.lstrip())]
+        indent = read_indent(unit.text, start)
         opening, closing = (f"if ({entry}) {{\n{indent}", f"\n{indent}}}") if entry else ("", "")
         if first is None:
             yield Edit(start, start, f"{opening}{kind} {name} = {element};\n{indent}")

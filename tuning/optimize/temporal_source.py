@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from hipsynth.source.declarations import KERNEL_MARK
 from hipsynth.source.edits import Edit
+from hipsynth.source.layout import read_indent
 from hipsynth.tuning.optimize.function_text import choose_free_name, wrap_parameters
 from hipsynth.tuning.optimize.host_loop import HostLoop, HostVariables
 from hipsynth.tuning.optimize.item_places import ItemPlaces
@@ -243,8 +244,7 @@ static int allocate_{self.kernel.name}_copies({name}& arrays{parameter}) {{
         """The launches, or the loop as it was."""
         kind, variable, value, condition = self.head
         source = self.program.unit.text
-        line = source[source.rfind(b"\n", 0, self.loop.start) + 1 : self.loop.start].decode(errors="surrogateescape")
-        indent = line[: len(line) - len(line.lstrip())]
+        indent = read_indent(source, self.loop.start)
         taken = " ".join(token.text for token in self.program.tokens)
         arrays, copies, size, inputs = (choose_free_name(n, taken) for n in ("arrays", "copies", "elements", "inputs"))
         reach = (self.places.largest - self.places.least) * self.passes

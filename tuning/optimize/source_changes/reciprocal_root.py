@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.source.edits import Edit, edit_text, join_insertions
+from hipsynth.source.layout import read_indent
 from hipsynth.source.tokens import find_closing
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.float_bounds import LEAST_NORMAL, FloatBounds
@@ -65,8 +66,7 @@ def _list_edits(program: ParsedProgram) -> Iterator[Edit]:
             line = program.unit.text.rfind(b"\n", 0, edit.start) + 1
             if edit.text.endswith(_OF_NORMAL) and line != noted and line > function.start:
                 noted = line
-                indent = program.unit.text[line : edit.start].decode(errors="surrogateescape")
-                yield Edit(line, line, indent[: len(indent) - len(indent.lstrip())] + _NOTE)
+                yield Edit(line, line, read_indent(program.unit.text, edit.start) + _NOTE)
             yield edit
 
 

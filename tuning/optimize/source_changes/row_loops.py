@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hipsynth.source.edits import Edit, edit_text
+from hipsynth.source.layout import read_indent
 from hipsynth.source.tokens import Span, find_closing, split_at, strip_parentheses, text_between
 from hipsynth.tuning.optimize.effects import has_effect
 from hipsynth.tuning.optimize.kernel_body import Body
@@ -194,9 +195,7 @@ class RowReader:
 
     def read_indent(self, statement: Statement) -> str:
         """The white space before the line that a statement begins in."""
-        text, start = self.body.program.unit.text, self.body.tokens[statement.start].start
-        line = text[text.rfind(b"\n", 0, start) + 1 : start].decode(errors="surrogateescape")
-        return line[: len(line) - len(line.lstrip())]
+        return read_indent(self.body.program.unit.text, self.body.tokens[statement.start].start)
 
     def find_begin(self, statement: Statement) -> int:
         """Where a statement begins, with a pragma before it."""

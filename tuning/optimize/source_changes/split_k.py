@@ -17,6 +17,7 @@ from functools import cached_property
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.simulator import devices
 from hipsynth.source.edits import Edit, edit_text
+from hipsynth.source.layout import read_indent
 from hipsynth.source.parse import Token
 from hipsynth.source.tokens import find_closing
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
@@ -325,9 +326,7 @@ class _SplitKernel:
 
     @cached_property
     def _indent(self) -> str:
-        text, start = self.program.unit.text, self.program.tokens[self.loop.statement.start].start
-        line = text[text.rfind(b"\n", 0, start) + 1 : start].decode(errors="surrogateescape")
-        return line[: len(line) - len(line.lstrip())]
+        return read_indent(self.program.unit.text, self.program.tokens[self.loop.statement.start].start)
 
     def _place(self, statement: Statement, lines: Sequence[str]) -> tuple[int, str]:
         """Where a statement begins, with a pragma before it, and lines to write there, each with its end."""
@@ -361,7 +360,5 @@ class _SplitKernel:
             f"  {name}<<<parts_grid, parts_block{rest}>>>({passed});",
             "}",
         ]
-        text = self.program.unit.text
-        before = text[text.rfind(b"\n", 0, launch.start) + 1 : launch.start].decode(errors="surrogateescape")
-        indent = before[: len(before) - len(before.lstrip())]
+        indent = read_indent(self.program.unit.text, launch.start)
         return "{\n" + "".join(f"{indent}  {line}\n" for line in lines) + indent + "}"

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.source.edits import Edit, edit_text
+from hipsynth.source.layout import read_indent
 from hipsynth.source.tokens import Span, split_at
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.helper_text import find_head, select_helpers
@@ -204,13 +205,8 @@ class _Barriers:
             barrier, behind = loop.parts[0].parts[1], tokens[loop.end - 1].end
             start, end = tokens[barrier.start].start, tokens[barrier.end - 1].end
             yield Edit(start, end, f"if ({name} > {WAVE}) __syncthreads(); else {OWN_BARRIER}")
-            yield Edit(behind, behind, f"\n{self._find_indent(tokens[loop.start].start)}{BARRIER}();")
-
-    def _find_indent(self, place: int) -> str:
-        """The spaces before the line of a place in the text."""
-        text = self.body.program.unit.text[:place].decode(errors="surrogateescape")
-        line = text[text.rfind("\n") + 1 :]
-        return line[: len(line) - len(line.lstrip())]
+            indent = read_indent(self.body.program.unit.text, tokens[loop.start].start)
+            yield Edit(behind, behind, f"\n{indent}{BARRIER}();")
 
     def _read_halved(self, loop: Statement) -> str:
         """The name of the distance that a loop halves down to 1, for steps of the work-items before it; else ""."""
