@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
-Dim = tuple[int, int, int]
+Dim = tuple[int, int, int]  # along x, y and z
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from hipsynth.core.errors import MissingDependency
 from hipsynth.core.installation import set_up_by
+from hipsynth.core.kernel_record import Dim
 
 Bytes = npt.NDArray[np.uint8]
-Triple = tuple[int, int, int]
 
 
 class KernelDescriptor(TypedDict):
@@ -61,8 +61,8 @@ class SamplingNumbers(TypedDict):
 class Dispatch(TypedDict):
     """The result of one launch. Parts from `registers` to `traffic` are absent from a device that does not count."""
 
-    grid: Triple
-    block: Triple
+    grid: Dim
+    block: Dim
     duration_ns: float
     counters: dict[str, float]
     registers: NotRequired[dict[str, float]]
@@ -142,8 +142,8 @@ class NativeDevice(Protocol):
         self,
         module: int,
         kernel: str,
-        grid: Triple,
-        block: Triple,
+        grid: Dim,
+        block: Dim,
         args: bytes,
         dynamic_lds: int = 0,
         cooperative: bool = False,

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hipsynth.core.errors import BadInput, HipsynthError, UsageError, suggest_name
+from hipsynth.core.kernel_record import Dim
 from hipsynth.core.name_patterns import check_kernel_pattern, matches_name
 from hipsynth.core.reasons import Reason
 from hipsynth.source.declarations import FunctionDeclaration, FunctionParameter
@@ -28,7 +29,6 @@ from hipsynth.source.outline import blank_opaque, outline_kernels, without_comme
 from hipsynth.source.template_arguments import choose_template_arguments, fill_in_types
 from hipsynth.source.torch_sources import keep_device_code, uses_pytorch
 
-Shape = tuple[int, int, int]
 ITEMS = 1 << 20  # work-items of a launch whose shape nobody gave: they fill every device
 MOST_ITEMS = 1 << 25  # of one that host code gives
 LEAST_SIDE = 16  # of sizes for which host code gives a grid
@@ -88,8 +88,8 @@ class HarnessChoices:
     """What the user chose of the launches: work-groups, work-items, arguments by name. `arguments`: of the command
     line, which set the sizes of main(); `kernel`: a pattern of the names of those that are launched, "" for all."""
 
-    grid: Shape | None = None
-    block: Shape | None = None
+    grid: Dim | None = None
+    block: Dim | None = None
     values: Mapping[str, float] | None = None
     arguments: Sequence[str] = ()
     kernel: str = ""
@@ -126,8 +126,8 @@ class KernelLaunchPlan:
     two largest."""
 
     kernel: FunctionDeclaration
-    grid: Shape
-    block: Shape
+    grid: Dim
+    block: Dim
     numbers: Mapping[str, float]
     elements: int
     sized: tuple[str, ...] = ()
@@ -167,7 +167,7 @@ class _HostLaunch:
 
     kernel: FunctionDeclaration
     is_flat: bool
-    block: Shape
+    block: Dim
     lds_bytes: int
     extents: tuple[str, ...]
     numbers: Mapping[str, int]
@@ -194,7 +194,7 @@ def _read_host(text: str) -> tuple[_HostLaunch, ...]:
     )
 
 
-def _shrink_block(block: Shape, bound: int) -> Shape:
+def _shrink_block(block: Dim, bound: int) -> Dim:
     """The block with so many rows, and so long ones, that it has at most `bound` work-items."""
     width = min(block[0], bound)
     return width, min(block[1], bound // width), 1
@@ -320,7 +320,7 @@ def remove_harness(text: str, harnessed: HarnessedProgram) -> str:
     return text.removesuffix(added)
 
 
-def check_block(block: Shape | None) -> None:
+def check_block(block: Dim | None) -> None:
     """Raises UsageError for a work-group that no device starts."""
     if block is not None and math.prod(block) > MOST_GROUP_ITEMS:
         raise UsageError(
@@ -439,7 +439,7 @@ def _name_extents(is_flat: bool, numbers: Mapping[str, float]) -> tuple[str, ...
     return (largest[0], largest[min(1, len(largest) - 1)]) if largest else ()
 
 
-def _fill_grid(is_flat: bool, block: Shape, extents: Sequence[float]) -> Shape:
+def _fill_grid(is_flat: bool, block: Dim, extents: Sequence[float]) -> Dim:
     """A work-item for each element of the extents; without any, as many as fill a device."""
     if is_flat:
         count = extents[0] if extents else ITEMS
@@ -466,5 +466,5 @@ def _make_argument(
     return f"hipsynth_harness::make_value<{kind}>({values.get(parameter.name, OTHER_NUMBER)})"
 
 
-def _join(shape: Shape) -> str:
+def _join(shape: Dim) -> str:
     return ", ".join(map(str, shape))

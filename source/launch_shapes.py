@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hipsynth.core.errors import BadInput
+from hipsynth.core.kernel_record import Dim
 from hipsynth.source.declarations import FunctionDeclaration
 from hipsynth.source.outline import blank_opaque, find_closing_bracket
 from hipsynth.source.program_inputs import UNREADABLE_NUMBER
 from hipsynth.source.template_arguments import list_named_arguments
 
-Shape = tuple[int, int, int]
 MOST_GROUP_ITEMS = 1024  # of a work-group
 MOST_SHIFT = 62
 _MOST_DEPTH = 4  # of names that stand for names
@@ -49,7 +49,7 @@ class _Launch:
     at: int
 
 
-def find_launch_block(text: str, kernel: str) -> Shape | None:
+def find_launch_block(text: str, kernel: str) -> Dim | None:
     """The shape of a kernel's work-groups at its first launch that gives it in numbers and constants; None if none
     does."""
     code = blank_opaque(text)
@@ -60,7 +60,7 @@ def find_launch_block(text: str, kernel: str) -> Shape | None:
     return None
 
 
-def find_indexed_block(text: str, kernel: FunctionDeclaration) -> Shape | None:
+def find_indexed_block(text: str, kernel: FunctionDeclaration) -> Dim | None:
     """The shape of work-groups that a kernel's own indices are made for: `blockIdx.x * TILE + threadIdx.x`, where TILE
     is a number, a constant, or an argument of the only instance of its template; None where the kernel asks for
     `blockDim`, or indexes for several shapes."""
@@ -87,7 +87,7 @@ def _list_index_scales(body: str) -> Iterator[tuple[str, str]]:
             yield next(word for word in words if word != size), size
 
 
-def find_item_counts(text: str, kernel: FunctionDeclaration, block: Shape) -> dict[str, int]:
+def find_item_counts(text: str, kernel: FunctionDeclaration, block: Dim) -> dict[str, int]:
     """The numbers of work-items that words of a kernel stand for, launched with work-groups of a shape: TILE of
     `blockIdx.x * TILE + threadIdx.x` for those along x, the bound of `__launch_bounds__` for all."""
     counts = {kernel.launch_bounds.partition(",")[0].strip(): math.prod(block)}
@@ -150,7 +150,7 @@ def _tidy_brackets(expression: str) -> str:
     return expression
 
 
-def count_groups(extents: Sequence[str], numbers: Mapping[str, float]) -> Shape | None:
+def count_groups(extents: Sequence[str], numbers: Mapping[str, float]) -> Dim | None:
     """The grid of find_launch_grid for numbers of the parameters; None where it has none for them."""
     sides = [_evaluate_extent(extent, numbers) for extent in extents]
     counts = [side for side in sides if side is not None and side >= 1]
@@ -270,7 +270,7 @@ def _split_shape(before: str, expression: str) -> list[str]:
     return _split_list(before, declared[-1].end(), _CLOSING[declared[-1][1]]) if declared else [expression]
 
 
-def _read_shape(before: str, expression: str) -> Shape | None:
+def _read_shape(before: str, expression: str) -> Dim | None:
     numbers = [_read_number(before, part) for part in _split_shape(before, expression)]
     sides = [number for number in numbers if number is not None]
     if len(sides) != len(numbers) or not 1 <= len(sides) <= 3:

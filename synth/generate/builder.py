@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from hipsynth.core.kernel_record import Dim
 from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.extent import Extent
 from hipsynth.synth.generate.ir import Buffer, Expr, Kernel, Operand, Statement
@@ -435,7 +436,7 @@ class KernelBuilder:
         )  # fmt: skip
 
 
-def _to_dims(extents: tuple[int, ...] | int) -> ir.Dims:
+def _to_dims(extents: tuple[int, ...] | int) -> Dim:
     x, y, z = (*((extents,) if isinstance(extents, int) else extents), 1, 1)[:3]
     return x, y, z
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import jinja2
 
+from hipsynth.core.kernel_record import Dim
 from hipsynth.synth.generate import ir
 from hipsynth.synth.generate.extent import Extent, cpp
 from hipsynth.synth.generate.headers import FamilyTemplate, ParameterValues, templates_dir
@@ -76,7 +77,7 @@ def dynamic_bytes(kernel: Kernel) -> int:
     return sum(b.size * b.dtype.bytes for b in kernel.lds if b.dynamic)
 
 
-def dims(kernel: Kernel, extents: ir.Dims) -> str:
+def dims(kernel: Kernel, extents: Dim) -> str:
     """The grid or the block of a launch as a `dim3` of as many dimensions as the kernel has."""
     used = [a for a in range(3) if kernel.grid[a] != 1 or kernel.block[a] != 1 or isinstance(kernel.grid[a], Extent)]
     return f"dim3({', '.join(cpp(extent) for extent in extents[: max(used, default=0) + 1])})"

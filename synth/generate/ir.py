@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from hipsynth.core.kernel_record import Dim
 from hipsynth.synth.generate.extent import Extent
 from hipsynth.synth.generate.matrix import MatrixInstruction
 from hipsynth.synth.generate.ops import OPS
@@ -21,7 +22,6 @@ from hipsynth.synth.generate.types import BOOL, F16, F32, I16, I32, DType, IRErr
 
 Number = int | float
 Style = Mapping[str, bool | str]  # variant of how a program is written -> whether it has it, or which
-Dims = tuple[int, int, int]  # along x, y and z
 TILE = 65536  # elements
 MAX_BYTES = 5 << 29  # of a program's buffers, which its host holds once more
 SIZE_OPS = {"+": "add", "-": "sub", "*": "mul", "/": "idiv", "max": "max"}  # operators of an Extent -> rows of OPS
@@ -405,8 +405,8 @@ class Kernel:
     them; `private` are arrays of each work-item."""
 
     name: str
-    grid: Dims
-    block: Dims
+    grid: Dim
+    block: Dim
     buffers: tuple[Buffer, ...]
     scalars: tuple[tuple[str, int], ...]
     constants: tuple[tuple[str, int], ...]

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from hipsynth.core.kernel_record import Dim
 from hipsynth.tuning.swizzle import index_expression as e
 from hipsynth.tuning.swizzle.index_expression import Array, IndexExpression, Operand, evaluate_expression
 
-Grid = tuple[int, int, int]
 Program = list[tuple[str, IndexExpression]]  # assignments, in order
 CURVES = ("morton", "hilbert")
 _X, _Y, _Z = map(e.name, "XYZ")
@@ -249,11 +249,11 @@ class GroupMapping:
             id_ = e.name(f"{prefix}id")
         return lines
 
-    def numbers(self, grid: Grid) -> Array:
+    def numbers(self, grid: Dim) -> Array:
         """The group that each dispatched group computes, [groups], possibly out of range for a Formula."""
         return self.of(np.arange(grid[0] * grid[1] * grid[2], dtype=np.int64), grid)
 
-    def of(self, ids: Array, grid: Grid) -> Array:
+    def of(self, ids: Array, grid: Dim) -> Array:
         """The mapped ids, in the shape of `ids`, for a grid of work-groups."""
         values = {"id": ids, "n": np.asarray(grid[0] * grid[1] * grid[2])}
         values |= {axis: np.asarray(size) for axis, size in zip("XYZ", grid, strict=True)}
@@ -305,7 +305,7 @@ class GroupMapping:
         return [*lines, "  return dim3(column, row % Y, row / Y);"]
 
 
-def distinct_tiles(grid: Grid, widths: tuple[str, ...]) -> Iterator[Tile]:
+def distinct_tiles(grid: Dim, widths: tuple[str, ...]) -> Iterator[Tile]:
     """The tiles of the grammar that differ from each other on this grid."""
     for width in widths:
         across = grid[0] if width == "X" else grid[0] * grid[1] if width == "X * Y" else int(width)
@@ -325,7 +325,7 @@ def distinct_tiles(grid: Grid, widths: tuple[str, ...]) -> Iterator[Tile]:
                     yield from (Tile(side, side, inner=curve, width=width) for curve in CURVES)
 
 
-def candidate_mappings(grid: Grid, xcds: int, cus: int, widths: tuple[str, ...] = ()) -> list[GroupMapping]:
+def candidate_mappings(grid: Dim, xcds: int, cus: int, widths: tuple[str, ...] = ()) -> list[GroupMapping]:
     """All mappings that are tried for a grid: spreads, tiles, and tiles after each spread. Without the identity."""
     n = grid[0] * grid[1] * grid[2]
     planes = ("X", *(("X * Y",) if grid[2] > 1 and grid[1] > 1 else ()), *widths)

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hipsynth.core.kernel_record import Dim
 from hipsynth.tuning.swizzle.index_expression import IndexExpression, name
-from hipsynth.tuning.swizzle.mapping import CURVES, Formula, Grid, GroupMapping, RowSpread, Spread, Step, Tile
+from hipsynth.tuning.swizzle.mapping import CURVES, Formula, GroupMapping, RowSpread, Spread, Step, Tile
 
 Factors = Counter[str]  # a product, as how often each factor occurs; numbers by their digits in base 10
 
@@ -32,7 +33,7 @@ class Proof:
     fault: str = ""
 
 
-def prove_bijection(mapping: GroupMapping, grid: Grid) -> Proof:
+def prove_bijection(mapping: GroupMapping, grid: Dim) -> Proof:
     """The proof for a mapping on a grid. Raises UsageError for a formula that cannot be evaluated."""
     n = grid[0] * grid[1] * grid[2]
     targets = mapping.numbers(grid)

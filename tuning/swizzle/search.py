@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hipsynth.core.errors import BadInput, UsageError, suggest_name
-from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.core.kernel_record import Dim, KernelRecord
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.metrics import bottleneck
@@ -21,7 +21,7 @@ from hipsynth.source.names import base_name
 from hipsynth.tuning.swizzle.l2_reuse import Chips, Reuse, exchange_between_groups, reuse_of
 from hipsynth.tuning.swizzle.line_use import ObservedLaunches
 from hipsynth.tuning.swizzle.mappable import HipProgram, KernelMappings, MappableProgram
-from hipsynth.tuning.swizzle.mapping import Formula, Grid, GroupMapping, Spread, Tile, candidate_mappings
+from hipsynth.tuning.swizzle.mapping import Formula, GroupMapping, Spread, Tile, candidate_mappings
 from hipsynth.tuning.swizzle.proof import Proof, prove_bijection
 from hipsynth.tuning.trial import Conditions, Trial, compare_trials
 from hipsynth.tuning.trial.refusal import KernelRefusal
@@ -49,7 +49,7 @@ class SwizzleSettings:
     kernels: tuple[str, ...] = ()
     time_s: float = 60.0
     budget_s: float = 60.0  # on the clock: no mapping is executed that would end later
-    grids: Mapping[str, Sequence[Grid]] = field(default_factory=dict)
+    grids: Mapping[str, Sequence[Dim]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ class _Work:
     record: KernelRecord
     reuse: Reuse
     chips: Chips
-    grid: Grid
-    grids: tuple[Grid, ...] = ()  # of all its launches
+    grid: Dim
+    grids: tuple[Dim, ...] = ()  # of all its launches
     ranked: list[tuple[float, GroupMapping]] = field(default_factory=list)
     best: tuple[GroupMapping, KernelRecord] | None = None
 

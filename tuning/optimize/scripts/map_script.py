@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hipsynth.core.kernel_record import Dim
 from hipsynth.core.reasons import Reason
 from hipsynth.source.triton_source import read_triton_source
 from hipsynth.tuning.optimize.scripts.chosen_configuration import offer_configurations, pin_choices
 from hipsynth.tuning.swizzle.mappable import ScriptProgram
-from hipsynth.tuning.swizzle.mapping import Grid
 from hipsynth.tuning.swizzle.search import ProgramSwizzle, Say, SwizzleSettings, map_program
 from hipsynth.tuning.trial import Conditions, Trial
 from hipsynth.tuning.trial.script import ScriptTrials
@@ -36,7 +36,7 @@ def map_script(trials: ScriptTrials, question: SwizzleSettings, say: Say) -> Pro
     return replace(result, text=offer_configurations(source, choice, result.text))
 
 
-def _grids_of(trial: Trial) -> dict[str, tuple[Grid, ...]]:
+def _grids_of(trial: Trial) -> dict[str, tuple[Dim, ...]]:
     """The grids that each kernel was launched with."""
     names = {kernel.name for kernel in trial.kernels}
     return {
