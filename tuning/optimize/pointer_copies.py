@@ -116,8 +116,8 @@ def _without_swaps(values: list[tuple[str, Words]]) -> Iterator[tuple[str, Words
     at = 0
     while at < len(values):
         three = values[at : at + 3]
-        names, given = [name for name, _ in three], [words for _, words in three]
-        if len(three) == 3 and given == [(names[1],), (names[2],), (names[0],)]:
+        names, sources = [name for name, _ in three], [words for _, words in three]
+        if len(three) == 3 and sources == [(names[1],), (names[2],), (names[0],)]:
             at += 3
             continue
         yield values[at]
