@@ -11,6 +11,12 @@ from hipsynth.training.analytic.model import AnalyticModel, CorrectedPrediction
 from hipsynth.training.data.dataset import LabelledSample, normalise_all
 
 Prediction = dict[str, float | None]
+LaunchKey = tuple[str, str, str, str]
+
+
+def launch_key(sample: LabelledSample) -> LaunchKey:
+    """What a label is of: its run, its kernel, and the shape of its launches, which surveys keep apart."""
+    return sample.key, sample.kernel, str(sample.extra.get("grid")), str(sample.extra.get("block"))
 
 
 class AnalyticBaseline:
@@ -21,16 +27,17 @@ class AnalyticBaseline:
 
     def __init__(self, model: AnalyticModel | None = None, workers: int = 0) -> None:
         self.model, self.workers = model, workers or os.cpu_count() or 1
-        self._seen: dict[tuple[str, str], PreviewFeatures | None] = {}  # by sample and kernel
+        self._previews: dict[LaunchKey, PreviewFeatures | None] = {}
 
     def fit(self, train: Sequence[LabelledSample]) -> None:
         """Raises BadInput if too few samples have a preview."""
         self.model = AnalyticModel.fit(build_examples(train, self.previews(train)), {"samples": len(train)})
 
     def previews(self, samples: Sequence[LabelledSample]) -> list[PreviewFeatures | None]:
-        new = [sample for sample in samples if (sample.key, sample.kernel) not in self._seen]
-        self._seen |= {(s.key, s.kernel): f for s, f in zip(new, preview_samples(new, self.workers), strict=True)}
-        return [self._seen[sample.key, sample.kernel] for sample in samples]
+        """The preview of each sample; None for those that have none."""
+        new = [sample for sample in samples if launch_key(sample) not in self._previews]
+        self._previews |= dict(zip(map(launch_key, new), preview_samples(new, self.workers), strict=True))
+        return [self._previews[launch_key(sample)] for sample in samples]
 
     def corrected(self, samples: Sequence[LabelledSample]) -> list[CorrectedPrediction | None]:
         """Predictions in physical units with intervals."""

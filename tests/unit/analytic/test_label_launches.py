@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 
 from hipsynth.profiling.preview.interpret import Preview
 from hipsynth.profiling.preview.launch import DeviceLaunch
-from hipsynth.training.analytic.examples import launches_of, mean_quantities
+from hipsynth.training.analytic import baseline
+from hipsynth.training.analytic.baseline import AnalyticBaseline
+from hipsynth.training.analytic.examples import PreviewFeatures, launches_of, mean_quantities
 from hipsynth.training.data.dataset import LabelledSample
 
 
@@ -50,3 +55,17 @@ def test_a_label_of_more_launches_than_are_known_is_compared_with_the_one_like_i
 
 def test_each_launch_counts_as_often_as_it_was_made() -> None:
     assert mean_quantities([FIRST, OTHER, LATER], FIRST, sample_of(6))["duration"] == pytest.approx(20.0)
+
+
+def test_labels_of_one_kernel_in_two_shapes_have_their_own_previews(monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = [replace(sample_of(1), extra={"grid": [groups, 1, 1], "block": [64, 1, 1]}) for groups in (48, 1)]
+
+    def preview_each(samples: Sequence[LabelledSample], workers: int) -> list[PreviewFeatures | None]:
+        return [PreviewFeatures({"groups": float(sample.extra["grid"][0])}, {}, "", 0.0) for sample in samples]
+
+    monkeypatch.setattr(baseline, "preview_samples", preview_each)
+    scored = AnalyticBaseline(workers=1)
+    groups = [preview.features["groups"] for preview in scored.previews(shapes) if preview is not None]
+    assert groups == [48.0, 1.0]
+    monkeypatch.setattr(baseline, "preview_samples", lambda samples, workers: [None for _ in samples])
+    assert scored.previews(shapes[1:])[0] is not None, "it is asked for once"
