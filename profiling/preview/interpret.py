@@ -200,11 +200,9 @@ class Interpreter:
             if assumed == MADE_UP and not launch.has_contents:
                 continue
             try:
-                counts = self._interpret_launch(kernel, launch, assumed, device)
+                counts = self._interpret_in_turn(kernel, launch, assumed, device)
                 return replace(counts, recorded_failed=launch.has_contents and not assumed.use_recorded)
             except SimError as error:
-                if device is not None:
-                    device.end()
                 if not self._may_succeed(kernel, assumed, error):
                     raise
         return None
@@ -223,19 +221,35 @@ class Interpreter:
             self._by_data[symbol] = core.decided_by_data(core.load(self.code.elf, self.code.disassembly), symbol)
         return self._by_data[symbol]
 
+    def _interpret_in_turn(
+        self, kernel: KernelDescriptor, launch: DeviceLaunch, assumed: DataAssumption, device: SharedDevice | None
+    ) -> ScaledCounts:
+        """On the device of earlier launches, unless there is none, or the launch depends on guesses. One that takes
+        more instructions than data may decide, and does not depend on data, is interpreted again, alone."""
+        by_data = self.by_data(kernel)
+        is_guess = assumed != ASSUMPTIONS[0] or (by_data and not is_certain(launch))
+        if device is None or is_guess:
+            return self._interpret_launch(kernel, launch, assumed)
+        try:
+            return self._interpret_launch(kernel, launch, assumed, device)
+        except SimError as error:
+            device.end()
+            if by_data or error.reason != Reason.INSTRUCTION_LIMIT:
+                raise
+            return self._interpret_launch(kernel, launch, assumed)
+
     def _interpret_launch(
         self,
         kernel: KernelDescriptor,
         launch: DeviceLaunch,
         assumed: DataAssumption,
-        device: SharedDevice | None = None,
+        shared: SharedDevice | None = None,
     ) -> ScaledCounts:
-        """`device`: where the launch runs, unless it depends on guesses; without one, caches are empty."""
+        """`shared`: where the launch runs; without one, caches are empty."""
         by_data = self.by_data(kernel)
-        unsure = by_data and not is_certain(launch)
-        if device is None or unsure or assumed != ASSUMPTIONS[0]:
-            device = SharedDevice()
-        core = device.start(lambda: self._native_device(MOST_BY_DATA if unsure else MOST_INSTRUCTIONS))
+        device = shared or SharedDevice()
+        few_instructions = by_data or shared is not None
+        core = device.start(lambda: self._native_device(MOST_BY_DATA if few_instructions else MOST_INSTRUCTIONS))
         module = device.load(core, self.code.elf, self.code.disassembly)
         arguments = self._place_memory(device, core, module, launch, assumed, by_data)
         counted = core.launch(

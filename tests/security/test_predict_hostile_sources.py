@@ -118,7 +118,7 @@ def test_kernels_that_are_finished_at_the_limit_are_kept(
     code, document = answered(capsys, *command, "--arch", "gfx942", "--timeout", "1")
     first, second = document["results"]
     quick, slow = first["kernels"]
-    assert code == 0 and quick["duration_ns"] > 0 and not quick["reason_code"]
+    assert code == 5 and quick["duration_ns"] > 0 and not quick["reason_code"]
     assert (slow["name"], slow["abstained"], slow["reason_code"], slow["metrics"]) == ("slow", True, "timeout", {})
     assert [kernel["reason_code"] for kernel in second["kernels"]] == ["timeout", "timeout"]
     assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
@@ -141,6 +141,6 @@ def test_variants_of_builds_that_are_finished_are_kept(
     with pytest.raises(SystemExit) as ended:
         main(["predict", str(path), "--sweep", "grid=64,128", "--timeout", "1", "--json"])
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert ended.value.code == 0
+    assert ended.value.code == 5
     codes = [(line["arch"], {kernel["reason_code"] for kernel in line["kernels"]}) for line in lines]
     assert codes == [("gfx90a", {""})] * 2 + [("gfx942", {"timeout"})] * 2
