@@ -14,7 +14,9 @@ from hipsynth.tuning.optimize.kernel_body import Body
 
 Range = tuple[float, float]  # least and greatest value
 UNKNOWN: Range = (-math.inf, math.inf)
-_CAST = re.compile(r"static_cast<[\w ]+>|\((?:unsigned|int|size_t|unsigned int|uint32_t|int32_t)\)(?=[\w(])")
+# Casts that keep what fits into 32 bits; an expression with another one has no known range.
+_WIDE = "unsigned|int|size_t|unsigned int|u?int(?:32|64)_t|uint|(?:unsigned )?long(?: long)?"
+_CAST = re.compile(rf"static_cast<(?:{_WIDE})>|\((?:{_WIDE})\)(?=[\w(])")
 _SUFFIX = re.compile(r"\b(\d+)[uUlL]+\b")
 _UNSIGNED = re.compile(r"unsigned(?: char| short| int)?|u?char|uint(?:8|16|32)_t|ushort|uint|bool")
 _MOST_DEPTH = 8

@@ -43,6 +43,7 @@ KNOWN = {
     "if (i < n) atomicAdd(&bins[words[i] % kBins], 2u);": 48,
     "if (i >= n) return; const int at = numbers[i] & 0x7f; atomicAdd(&bins[2 * at + 1], 1);": 256,
     "if (i < n) { const unsigned char b = bytes[i]; atomicAdd(&bins[b >> SHIFT], 1u); }": 32,
+    "if (i < n) atomicAdd(&bins[static_cast<int>(bytes[i])], 1u);": 256,
     "if (i < n) atomicAdd(&bins[min(max(numbers[i] / 65536, 0), 99)], 1);": 100,
     "if (i < n) { atomicAdd(&bins[words[i] >> 28], 1u); atomicAdd(&bins[16 + (int)(bytes[i] % 8)], 1u); }": 24,
 }
@@ -55,6 +56,8 @@ OTHERS = [
     "if (i < n && atomicAdd(&bins[bytes[i]], 1u) == 0) bins[n] = 1;",
     "if (i < n) { atomicAdd(&bins[bytes[i]], 1u); bins[300] = 7; }",
     "if (i < n) atomicAdd(bins + bytes[i], 1u);",
+    "if (i < n) atomicAdd(&bins[static_cast<signed char>(bytes[i])], 1u);",  # may be negative
+    "if (i < n) atomicAdd(&bins[static_cast<short>(words[i] & 0x7f)], 1u);",  # not known
 ]
 
 
