@@ -117,6 +117,21 @@ def test_other_kernels_keep_their_groups(name: str, monkeypatch: pytest.MonkeyPa
     assert change(write(LEFT_ALONE[name]), monkeypatch) == ""
 
 
+@pytest.mark.parametrize("groups", ["next_rows(n)", "next_rows (n) / 2", "left++", "n > 9 ? 2 : rows"])
+def test_a_number_of_groups_that_changes_something_is_not_written_twice(
+    groups: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch = f"int left = rows;\n  k<<<{groups}, 128>>>(in, out, all, n);\n  (void)left;"
+    function = "static int next_rows(int n) { static int calls = 0; return n / 19 + calls++; }"
+    assert change(write(BY_FIRST, launch=launch, function=function), monkeypatch) == ""
+
+
+@pytest.mark.parametrize("groups", ["dim3(host.size() / 19).x", "((n + 18) / 19)", "2 * (n / 38) + 1"])
+def test_a_number_of_groups_without_calls_is_written_twice(groups: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    launch = f"k<<<{groups.removeprefix('dim3(').removesuffix(').x')}, 128>>>(in, out, all, n);"
+    assert f"(in, out, all, n, {groups});" in change(write(BY_FIRST, launch=launch), monkeypatch)
+
+
 def test_functions_that_know_their_group_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     function = "__device__ int row_of() { return blockIdx.x; }"
     text = write(BY_FIRST.replace("row = blockIdx.x", "row = row_of()"), function=function)

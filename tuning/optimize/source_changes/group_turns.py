@@ -29,7 +29,8 @@ GROUPS = (4096, 2048, 1024)  # that are launched at most
 LEAST_TURNS = 2
 TYPES = frozenset({"float", "double", "int", "unsigned", "unsigned int"})
 _LOOPS = frozenset({"for", "while"})
-_REPEATABLE = re.compile(r"[\w\s.+*/%()-]+")
+# A number of groups that may be written twice: without calls, but for those of size() and dim3().
+_REPEATABLE = re.compile(r"(?!.*(?:\+\+|--))(?:\bdim3\(|\.size\(\)|(?<!\w)(?<!\w )\(|[\w\s.+*/%)-])+")
 
 
 def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Target) -> Iterator[SourceChange]:
