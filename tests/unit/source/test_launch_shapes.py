@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from hipsynth.core.kernel_record import Dim
 from hipsynth.source.harness import HarnessChoices, add_harness, choose_launches
 from hipsynth.source.launch_shapes import (
-    Shape,
     count_groups,
     find_indexed_block,
     find_launch_block,
@@ -36,7 +36,7 @@ HOST = "#define ROWS 8  // of a tile\nconstexpr int WIDTH = 32;\nvoid forward(to
         (f"k<<<n, {'+'.join(['1'] * 5000)}>>>(x);", None),
     ],
 )
-def test_shapes_in_numbers_and_constants_are_read(body: str, shape: Shape | None) -> None:
+def test_shapes_in_numbers_and_constants_are_read(body: str, shape: Dim | None) -> None:
     assert find_launch_block(HOST.replace("BODY", body), "k") == shape
 
 
@@ -134,7 +134,7 @@ def test_numbers_of_the_host_code_are_those_of_the_kernel() -> None:
         ("int i = blockIdx.x * n + threadIdx.x;", None),
     ],
 )
-def test_kernels_say_what_work_groups_their_indices_are_for(body: str, shape: Shape | None) -> None:
+def test_kernels_say_what_work_groups_their_indices_are_for(body: str, shape: Dim | None) -> None:
     head = "#define ROWS 8\nconstexpr int TILE = 32;\ntemplate <int N, int M>\n"
     named = "template __global__ void k<128, 2>(float*, int);\ntemplate __global__ void k<128, 4>(float*, int);\n"
     text = f"{head}__global__ void k(float* x, int n) {{ {body} }}\n{named}"
@@ -155,6 +155,6 @@ def test_kernels_say_what_work_groups_their_indices_are_for(body: str, shape: Sh
         ("unknown", "x[threadIdx.x] = 1;", (256, 1, 1)),
     ],
 )
-def test_chosen_work_groups_keep_within_launch_bounds(bounds: str, body: str, shape: Shape) -> None:
+def test_chosen_work_groups_keep_within_launch_bounds(bounds: str, body: str, shape: Dim) -> None:
     text = f"#define WAVE 64\n__global__ void __launch_bounds__({bounds}) k(float* x) {{ {body} }}\n"
     assert choose_launches(text, HarnessChoices())[0].block == shape

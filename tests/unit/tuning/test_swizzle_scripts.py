@@ -9,10 +9,11 @@ import pytest
 from triton_samples import DOUBLE, SHARED_ROWS
 
 from hipsynth.core.errors import BadInput
+from hipsynth.core.kernel_record import Dim
 from hipsynth.core.reasons import Reason
 from hipsynth.source.triton_source import read_default_arguments, read_triton_source
 from hipsynth.tuning.swizzle.index_expression import Array
-from hipsynth.tuning.swizzle.mapping import Formula, Grid, GroupMapping, RowSpread, Spread, Tile, candidate_mappings
+from hipsynth.tuning.swizzle.mapping import Formula, GroupMapping, RowSpread, Spread, Tile, candidate_mappings
 from hipsynth.tuning.swizzle.script_edits import find_refusal, write_mapped
 
 TWO_AXES = """
@@ -26,7 +27,7 @@ class Holder:
 """
 
 
-def numbers_by_python(text: str, function: str, grid: Grid) -> Array:
+def numbers_by_python(text: str, function: str, grid: Dim) -> Array:
     """The program that each launched one computes, by executing the function in the text with numpy."""
     X, Y, Z = grid
     z, y, x = (axis.reshape(-1) for axis in np.meshgrid(range(Z), range(Y), range(X), indexing="ij"))
@@ -48,7 +49,7 @@ def numbers_by_python(text: str, function: str, grid: Grid) -> Array:
 
 
 @pytest.mark.parametrize("grid", [(64, 1, 1), (100, 1, 1), (17, 1, 1)])
-def test_the_written_function_computes_the_mapping_along_one_axis(grid: Grid) -> None:
+def test_the_written_function_computes_the_mapping_along_one_axis(grid: Dim) -> None:
     source = read_triton_source(SHARED_ROWS)
     mappings = [*candidate_mappings(grid, 8, 304, ("8", "16")), GroupMapping((Formula("(n - 1) * X / n - id"),))]
     for mapping in mappings:
@@ -57,7 +58,7 @@ def test_the_written_function_computes_the_mapping_along_one_axis(grid: Grid) ->
 
 
 @pytest.mark.parametrize("grid", [(16, 16, 1), (20, 9, 3), (3, 40, 2)])
-def test_the_written_function_computes_the_mapping_of_a_plane(grid: Grid) -> None:
+def test_the_written_function_computes_the_mapping_of_a_plane(grid: Dim) -> None:
     source = read_triton_source(TWO_AXES)
     for mapping in candidate_mappings(grid, 8, 304):
         text = write_mapped(source, {"plane": mapping}, {"plane": grid})
