@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hipsynth.source.parse import Token
@@ -36,10 +36,10 @@ class PointerCopies:
         """Whether two arguments, each with its launch, may point into one array, by what the host code copies."""
         return self._meet(*(self._read_argument(*each) for each in (one, other)))
 
-    def has_copies(self, launch: LaunchStatement, places: Sequence[int]) -> bool:
-        """Whether two arguments of a launch that are written differently may point into one array."""
-        passed = [(launch, launch.arguments[place]) for place in places]
-        return any(a[1] != b[1] and self.may_be_one(a, b) for a, b in itertools.combinations(passed, 2))
+    def has_copies(self, launch: LaunchStatement, pairs: Iterable[tuple[int, int]]) -> bool:
+        """Whether two arguments of a launch, by their places, are written differently and may point into one array."""
+        passed = [[(launch, launch.arguments[place]) for place in pair] for pair in pairs]
+        return any(a[1] != b[1] and self.may_be_one(a, b) for a, b in passed)
 
     def _read_argument(self, launch: LaunchStatement, argument: str) -> Words:
         tokens = (token for token in self.program.tokens if launch.start <= token.start < launch.end)
@@ -75,10 +75,19 @@ def has_distinct_pointers(program: ParsedProgram, kernel: KernelDefinition) -> b
     if all("__restrict" in kernel.parameters[i].text for i in places):
         return bool(kernel.launches)
     passed = [[launch.arguments[i] for i in places] for launch in kernel.launches]
-    if not passed or any(len(set(arguments)) < len(arguments) for arguments in passed):
+    arrays = [[argument for argument in arguments if argument not in _NOTHING] for arguments in passed]
+    if not passed or any(len(set(arguments)) < len(arguments) for arguments in arrays):
         return False
+    pairs = [
+        pair for pair in itertools.combinations(places, 2) if not all(_is_constant(kernel, place) for place in pair)
+    ]
     copies = PointerCopies(program)
-    return not any(copies.has_copies(launch, places) for launch in kernel.launches)
+    return not any(copies.has_copies(launch, pairs) for launch in kernel.launches)
+
+
+def _is_constant(kernel: KernelDefinition, place: int) -> bool:
+    """Whether a parameter points to what the kernel may not write: two such may be one array."""
+    return kernel.parameters[place].text.split("*")[0].split().count("const") > 0
 
 
 def _spell(program: ParsedProgram, token: Token) -> str:
