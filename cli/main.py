@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 import traceback
-from dataclasses import replace
 
 import click
 
@@ -189,15 +188,13 @@ def wants_json(args: list[str]) -> bool:
 def print_error(error: HipsynthError) -> None:
     """Prints the error as the JSON document that `--json` promises (docs/reference/schema/error.json), on standard
     output."""
-    diagnostics = getattr(error, "diagnostics", "") or None
-    click.echo(json.dumps(to_json(replace(ErrorDocument.of(error), diagnostics=diagnostics))))
+    click.echo(json.dumps(to_json(ErrorDocument.of(error))))
 
 
 def exit_with_error(args: list[str], error: HipsynthError) -> None:
     """Prints an error on stderr, with --json also as JSON on stdout, and exits with its code."""
     click.echo(terminal.printable_text(f"error: {error}"), err=True)
-    diagnostics = getattr(error, "diagnostics", "")
-    if diagnostics:
+    if diagnostics := ErrorDocument.of(error).diagnostics:
         click.echo(terminal.printable_text(diagnostics.rstrip()), err=True)
     try:
         if wants_json(args):

@@ -99,5 +99,6 @@ class ErrorDocument:
 
     @staticmethod
     def of(error: HipsynthError) -> ErrorDocument:
-        """The document of an error, without diagnostics."""
-        return ErrorDocument(error.reason, error.what, error.cause, error.remedy)
+        """The document of an error."""
+        diagnostics = error.diagnostics if isinstance(error, CompileFailed) else ""
+        return ErrorDocument(error.reason, error.what, error.cause, error.remedy, diagnostics or None)
