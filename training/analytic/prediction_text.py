@@ -107,7 +107,7 @@ def _variant_cells(answer: VariantDocument) -> dict[str, str]:
 
 
 def _kernel_lines(kernel: KernelPrediction, executed: SimulatedKernel | None, why: bool) -> list[str]:
-    lines = [_title(kernel) + (f"  {kernel.launches} launches" if kernel.launches > 1 else "")]
+    lines = [_write_title(kernel) + (f"  {kernel.launches} launches" if kernel.launches > 1 else "")]
     if kernel.language:
         lines.append(f"  {kernel.language}: {_meta_text(kernel.meta)}")
     if kernel.verdict:
@@ -134,10 +134,10 @@ def _summary_lines(kernels: Sequence[KernelPrediction]) -> list[str]:
     ends = " to ".join(dict.fromkeys(_format_number(value) for value in (times[:1] + times[-1:])))
     unsure = sum(kernel.abstained for kernel in kernels)
     words = [f"{ends} us each" if times else "no figures", *([f"{unsure} of them not reliable"] if unsure else [])]
-    return [f"{_title(kernels[0])}  {launches} more launches", f"  {', '.join(words)}; --json lists all"]
+    return [f"{_write_title(kernels[0])}  {launches} more launches", f"  {', '.join(words)}; --json lists all"]
 
 
-def _title(kernel: KernelPrediction) -> str:
+def _write_title(kernel: KernelPrediction) -> str:
     shape = f"  {_launch_text(kernel.grid, kernel.block)}" if kernel.grid else ""
     return f"{kernel.instance or kernel.name or 'program'}{shape}"
 

@@ -43,7 +43,7 @@ class PointerCopies:
 
     def _read_argument(self, launch: LaunchStatement, argument: str) -> Words:
         tokens = (token for token in self.program.tokens if launch.start <= token.start < launch.end)
-        names = {token.text: _spell(self.program, token) for token in tokens}
+        names = {token.text: _spell_token(self.program, token) for token in tokens}
         return tuple(names.get(word, word) for word in _WORD.findall(argument))
 
     def _meet(self, one: Words, other: Words) -> bool:
@@ -56,7 +56,7 @@ class PointerCopies:
     def _unfold(self, words: Words) -> Words:
         """The only expression that a variable is given, if the words are its name."""
         values = self.values.get(words[0], []) if len(words) == 1 else []
-        return _strip(values[0]) if len(values) == 1 else _strip(words)
+        return _strip_brackets(values[0]) if len(values) == 1 else _strip_brackets(words)
 
     def _find_arrays(self, words: Words) -> set[str]:
         """What an expression may point into: the variables that it names, and those that they are copies of."""
@@ -70,7 +70,7 @@ class PointerCopies:
 
 def has_distinct_pointers(program: ParsedProgram, kernel: KernelDefinition) -> bool:
     """Whether every launch passes different arrays for all pointers, as far as expressions and copies tell, or the
-    source says that they differ."""
+    source says that they differ; the output check covers the rest."""
     places = [i for i, parameter in enumerate(kernel.parameters) if parameter.base]
     if all("__restrict" in kernel.parameters[i].text for i in places):
         return bool(kernel.launches)
@@ -90,7 +90,7 @@ def _is_constant(kernel: KernelDefinition, place: int) -> bool:
     return kernel.parameters[place].text.split("*")[0].split().count("const") > 0
 
 
-def _spell(program: ParsedProgram, token: Token) -> str:
+def _spell_token(program: ParsedProgram, token: Token) -> str:
     """A token's text, a variable's with the place of its declaration; 0 for variables that are numbers."""
     entities = [entity for entity in program.entities(token) if entity.user and entity.category != "function"]
     if not token.identifier or len(entities) != 1:
@@ -106,7 +106,10 @@ def _list_values(program: ParsedProgram) -> Iterator[tuple[str, Words]]:
             continue
         is_declared = tokens[i].text in ("(", "{") and tokens[i - 2].text in _DECLARED_BY
         if tokens[i].text == "=" or is_declared:
-            yield _spell(program, tokens[i - 1]), tuple(_spell(program, token) for token in _read_value(tokens, i + 1))
+            yield (
+                _spell_token(program, tokens[i - 1]),
+                tuple(_spell_token(program, token) for token in _read_value(tokens, i + 1)),
+            )
 
 
 def _read_value(tokens: Sequence[Token], start: int) -> Sequence[Token]:
@@ -133,7 +136,7 @@ def _without_swaps(values: list[tuple[str, Words]]) -> Iterator[tuple[str, Words
         at += 1
 
 
-def _strip(words: Words) -> Words:
+def _strip_brackets(words: Words) -> Words:
     """An expression without brackets and casts around all of it."""
     while words:
         close = _find_close(words, 0) if words[0] == "(" else -1
@@ -153,7 +156,7 @@ def _find_close(words: Words, opening: int) -> int:
     return next((opening + at for at, depth in enumerate(depths) if depth == 0), -1)
 
 
-def _split(words: Words, separators: str) -> list[Words]:
+def _split_words(words: Words, separators: str) -> list[Words]:
     """The parts of an expression between signs outside brackets."""
     parts: list[list[str]] = [[]]
     depth = 0
@@ -168,7 +171,7 @@ def _split(words: Words, separators: str) -> list[Words]:
 
 def _split_choice(words: Words) -> tuple[Words, Words, Words] | None:
     """The condition and both sides of `a ? b : c`."""
-    condition = _split(words, "?")[0]
+    condition = _split_words(words, "?")[0]
     inner = depth = 0
     for at in range(len(condition) + 1, len(words)):
         depth += (words[at] in OPENING) - (words[at] in CLOSING)
@@ -181,10 +184,10 @@ def _split_choice(words: Words) -> tuple[Words, Words, Words] | None:
 
 def _list_roots(words: Words) -> Iterator[str]:
     """The variables or members whose pointers an expression copies or moves; none for calls and numbers."""
-    words = _strip(words)
+    words = _strip_brackets(words)
     if choice := _split_choice(words):
         yield from itertools.chain(_list_roots(choice[1]), _list_roots(choice[2]))
-    elif len(parts := _split(words, "+-")) > 1:
+    elif len(parts := _split_words(words, "+-")) > 1:
         yield from itertools.chain.from_iterable(map(_list_roots, parts))
     elif words[:1] == ("&",) and words[-1:] == ("]",):
         last = max(i for i in range(len(words)) if words[i] == "[" and _find_close(words, i) == len(words) - 1)

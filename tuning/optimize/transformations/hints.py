@@ -13,17 +13,11 @@ from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.transformation import Transformation
 
 
-def passes_distinct_pointers(view: KernelView) -> bool:
-    """Whether every launch passes different expressions for all pointers, of which none is a copy of another one, or
-    the source says that they differ; the output check covers the rest."""
-    return has_distinct_pointers(view.program, view.kernel)
-
-
 def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
     pointers = [parameter for parameter in view.kernel.parameters if parameter.base]
     if view.plan.restrict or view.kernel.fixed or all(map(_is_restricted, pointers)):
         return
-    if passes_distinct_pointers(view):
+    if has_distinct_pointers(view.program, view.kernel):
         yield replace(view.plan, restrict=True)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hipsynth.tuning.optimize.pointer_copies import has_distinct_pointers
 from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations.halo_tile.window import WindowKernel, find_windows
 from hipsynth.tuning.optimize.transformations.halo_tile.window_source import MOST_LDS, count_bytes, tile_shape
-from hipsynth.tuning.optimize.transformations.hints import passes_distinct_pointers
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.transformation import Transformation
 
@@ -18,7 +18,7 @@ EACH = (4, 2)  # results of a lane
 
 def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
     fresh = view.plan in (TransformationPlan(), TransformationPlan(halo=view.plan.halo))
-    if not view.kernel.independent or not fresh or not passes_distinct_pointers(view):
+    if not view.kernel.independent or not fresh or not has_distinct_pointers(view.program, view.kernel):
         return
     windowed = _find(view)
     for each in EACH if windowed else ():

@@ -6,10 +6,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from hipsynth.tuning.optimize.pointer_copies import has_distinct_pointers
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import Shape, TransformationPlan
-from hipsynth.tuning.optimize.transformations.hints import passes_distinct_pointers
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.lds_tile.tiled_loop import TiledLoop, find_tiled_loop
 from hipsynth.tuning.optimize.transformations.transformation import Transformation
@@ -30,7 +30,7 @@ def find_loop(program: ParsedProgram, kernel: KernelDefinition, block: Shape) ->
 
 def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
     fresh = view.plan in (TransformationPlan(), TransformationPlan(tile=view.plan.tile))
-    if not view.kernel.independent or not fresh or not passes_distinct_pointers(view):
+    if not view.kernel.independent or not fresh or not has_distinct_pointers(view.program, view.kernel):
         return
     if find_loop(view.program, view.kernel, view.block) is None:
         return

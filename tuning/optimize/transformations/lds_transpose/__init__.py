@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hipsynth.tuning.optimize.pointer_copies import has_distinct_pointers
 from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
-from hipsynth.tuning.optimize.transformations.hints import passes_distinct_pointers
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.lds_tile.tiled_loop import find_transposed_loads
 from hipsynth.tuning.optimize.transformations.transformation import Transformation
@@ -26,7 +26,12 @@ def is_transposition(view: KernelView) -> bool:
 
 def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
     fresh = view.plan in (TransformationPlan(), TransformationPlan(transpose=view.plan.transpose))
-    if not view.kernel.independent or not fresh or not passes_distinct_pointers(view) or not is_transposition(view):
+    if (
+        not view.kernel.independent
+        or not fresh
+        or not has_distinct_pointers(view.program, view.kernel)
+        or not is_transposition(view)
+    ):
         return
     for side in SIDES:
         if view.extent(0) >= side and view.extent(1) >= side:

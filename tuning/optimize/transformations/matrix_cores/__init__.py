@@ -6,10 +6,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
+from hipsynth.tuning.optimize.pointer_copies import has_distinct_pointers
 from hipsynth.tuning.optimize.program_model import ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import Shape, TransformationPlan
-from hipsynth.tuning.optimize.transformations.hints import passes_distinct_pointers
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.matrix_cores.matrix_source import find_operands
 from hipsynth.tuning.optimize.transformations.matrix_cores.product_sums import SUM_TYPES
@@ -31,7 +31,7 @@ def find_depth(view: KernelView) -> int:
 
 def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
     fresh = view.plan in (TransformationPlan(), TransformationPlan(matrix=view.plan.matrix))
-    if not view.kernel.independent or not fresh or not passes_distinct_pointers(view):
+    if not view.kernel.independent or not fresh or not has_distinct_pointers(view.program, view.kernel):
         return
     times = find_depth(view)
     if not times:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hipsynth.tuning.optimize.kernel_body import Body
+from hipsynth.tuning.optimize.pointer_copies import has_distinct_pointers
 from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
-from hipsynth.tuning.optimize.transformations.hints import passes_distinct_pointers
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.split_loops.first_places import FIRST_OF_LANES
 from hipsynth.tuning.optimize.transformations.split_loops.loop_source import LANE, LANES, WAVE
@@ -38,7 +38,7 @@ def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
         or view.plan.aggregate
         or rewritten
         or view.plan.split
-        or not passes_distinct_pointers(view)
+        or not has_distinct_pointers(view.program, view.kernel)
         or not can_split(view, LANES_OF_AN_ITEM[0])
     ):
         return
