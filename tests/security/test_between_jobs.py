@@ -159,7 +159,10 @@ def test_all_files_count(what: str) -> None:
 
 def test_a_fork_bomb_ends() -> None:
     done = job("while True: os.fork()", SandboxLimits(**{**vars(LIMITS), "processes": 20, "memory_bytes": 1 << 30}))
-    assert done.status == "killed" and done.reason in ("processes", "memory"), done
+    # The kernel refuses more processes, and those refused end: on a busy machine the clock can be the first to see it.
+    assert done.reason in ("processes", "memory", "cpu_time"), done
+    after = job("print(sum(name.isdigit() for name in os.listdir('/proc')))")
+    assert after.exit_code == 0 and int(after.stdout) <= 4, after
 
 
 def test_a_job_has_only_its_own_descriptors() -> None:
