@@ -43,7 +43,7 @@ from hipsynth.source.outline import loads_kernels
 from hipsynth.toolchain import CompileLimits, compile_device, legacy_headers
 
 FRAGMENT = "#include <hip/hip_runtime.h>\n#line 1\n"
-MOST_PREVIEWS = 32  # launches of a program
+MOST_PREVIEWS = 32  # launches of a program, besides the first of each kernel and shape
 ENOUGH = 2  # launches of one kernel and shape that tell how much unknown data matter to it
 
 
@@ -188,13 +188,13 @@ class FindsInterpreter(Protocol):
 def interpret_all(
     launches: Sequence[DeviceLaunch], interpreter: FindsInterpreter, *, sensitivities: bool = True
 ) -> ProgramPreviews:
-    """A preview, or the reason why there is none, of each launch; of those after a limit of time was reached, the
-    reason is that. Launches after the host has read results that were not computed are as uncertain as can be.
-    Without `sensitivities`, those of the others are 0."""
+    """A preview, or the reason why there is none, of each launch that select_launches() takes; after a limit of
+    time was reached, the reason is that. Launches after the host has read results that were not computed are as
+    uncertain as can be. Without `sensitivities`, those of the others are 0."""
     previews: list[Preview] = []
     failures: list[PreviewFailure] = []
     alike: dict[object, list[float]] = {}
-    todo, device = list(launches[:MOST_PREVIEWS]), SharedDevice()
+    todo, device = select_launches(launches), SharedDevice()
     try:
         while todo:
             same_shape = alike.setdefault(todo[0].shape, [])
@@ -216,6 +216,24 @@ def interpret_all(
             if not preview.launch.follows_itself:
                 previews[number] = repeat_launch(preview, interpreter, device)
     return ProgramPreviews(previews, failures)
+
+
+def select_launches(launches: Sequence[DeviceLaunch]) -> list[DeviceLaunch]:
+    """The launches of a run that are previewed: the first MOST_PREVIEWS, and of later ones the first of each kernel and
+    shape."""
+    selected = list(launches[:MOST_PREVIEWS])
+    shapes = {launch.shape for launch in selected}
+    for launch in launches[MOST_PREVIEWS:]:
+        if launch.shape not in shapes:
+            shapes.add(launch.shape)
+            selected.append(launch)
+    return selected
+
+
+def note_omissions(launches: Sequence[DeviceLaunch]) -> tuple[str, ...]:
+    """A note on the launches of a run that are not previewed, if there are any."""
+    omitted = len(launches) - len(select_launches(launches))
+    return (f"{omitted} further launches, of shapes that others have, are not predicted",) if omitted else ()
 
 
 def repeat_launch(preview: Preview, interpreter: FindsInterpreter, device: SharedDevice) -> Preview:

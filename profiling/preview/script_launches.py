@@ -19,7 +19,7 @@ from hipsynth.core.scratch import scratch_folder
 from hipsynth.core.time_limit import charge_seconds
 from hipsynth.profiling.preview.interpret import Code, Interpreter
 from hipsynth.profiling.preview.launch import DeviceLaunch
-from hipsynth.profiling.preview.programs import MOST_PREVIEWS, PreviewFailure, ProgramPreviews, interpret_all
+from hipsynth.profiling.preview.programs import PreviewFailure, ProgramPreviews, interpret_all, note_omissions
 from hipsynth.profiling.preview.record import (
     HARMLESS,
     Recording,
@@ -125,6 +125,4 @@ def preview_script(recording: Recording, device: DeviceTable) -> tuple[ProgramPr
         f"{kernel} cannot be executed as it is launched: {reason.meaning}; `synth run` says where"
         for kernel, reason in failed.items()
     ]
-    if len(launches) > MOST_PREVIEWS:
-        notes.append(f"{len(launches) - MOST_PREVIEWS} further launches are not predicted")
-    return interpret_all(launches, ScriptInterpreters(device, {})), tuple(notes)
+    return interpret_all(launches, ScriptInterpreters(device, {})), (*notes, *note_omissions(launches))

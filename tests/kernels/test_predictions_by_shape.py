@@ -83,4 +83,13 @@ def test_launches_beyond_the_most_are_counted_in_a_note(shapes: Path) -> None:
         )
     )
     (result,) = json.loads(invoke("predict", shapes, "--arch", "gfx90a", "--json"))["results"]
-    assert len(result["kernels"]) == MOST_PREVIEWS and result["notes"] == ["11 further launches are not predicted"]
+    assert len(result["kernels"]) == MOST_PREVIEWS
+    assert result["notes"] == ["11 further launches, of shapes that others have, are not predicted"]
+
+
+def test_each_shape_has_a_prediction_however_late_it_is_launched(shapes: Path) -> None:
+    many = "for (int i = 1; i <= 40; ++i) scale<2><<<i, 64>>>(in, out, n);\n  scale<3><<<1, 64>>>(in, out, n);"
+    shapes.write_text(SHAPES.replace("scale<3><<<1, 64>>>(in, out, n);", many))
+    (result,) = json.loads(invoke("predict", shapes, "--arch", "gfx90a", "--json"))["results"]
+    assert [row["grid"][0] for row in result["kernels"] if row["block"][0] == 64] == [*range(1, 41), 1]
+    assert result["kernels"][-1]["instance"] == "scale<3>" and not result["notes"]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from hipsynth.core.time_limit import OutOfTime, require_time
 from hipsynth.profiling.preview.interpret import Interpreter, Preview
 from hipsynth.profiling.preview.launch import DeviceLaunch
-from hipsynth.profiling.preview.programs import MOST_PREVIEWS, PreviewFailure, find_launches
+from hipsynth.profiling.preview.programs import PreviewFailure, find_launches, select_launches
 from hipsynth.profiling.preview.record import Recording
 from hipsynth.profiling.preview.size_rules import record_lines
 from hipsynth.profiling.preview.sweep import Line, SweptPreview
@@ -129,7 +129,7 @@ def _one_build(
     interpreter = Interpreter(code, chosen)
     recordings = _recordings(source, interpreter, [variant.question for variant in variants])
     assumed = [launches_of(source, interpreter, v.question, recordings[v.question.arguments]) for v in variants]
-    swept = _sweep_launches(interpreter, variants, [launches[:MOST_PREVIEWS] for launches, _ in assumed])
+    swept = _sweep_launches(interpreter, variants, [select_launches(launches) for launches, _ in assumed])
     kernels = _predict_kernels(predictor, chosen.name, swept)
     seconds = (time.monotonic() - start) / len(variants)
     answers = []

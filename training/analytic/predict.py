@@ -34,12 +34,12 @@ from hipsynth.profiling.preview.launch import (
     with_argument,
 )
 from hipsynth.profiling.preview.programs import (
-    MOST_PREVIEWS,
     PreviewFailure,
     ProgramPreviews,
     device_code,
     find_launches,
     interpret_all,
+    note_omissions,
     out_of_time,
 )
 from hipsynth.profiling.preview.record import HostCode, Recording
@@ -336,10 +336,8 @@ def launches_of(
     if not recording.launches:
         return _assume_launches(source, interpreter, question, recording.message)
     launches = [_change_launch(launch, interpreter, source, question) for launch in recording.launches]
-    general = [f"not all launches may be known: {recording.message}"] if recording.reason else []
-    if len(launches) > MOST_PREVIEWS:
-        general.append(f"{len(launches) - MOST_PREVIEWS} further launches are not predicted")
-    return launches, LaunchNotes(tuple(general))
+    incomplete = (f"not all launches may be known: {recording.message}",) if recording.reason else ()
+    return launches, LaunchNotes((*incomplete, *note_omissions(launches)))
 
 
 def _assume_launches(
