@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 
 from hipsynth.core.errors import BadInput
-from hipsynth.core.files import read_regular
 from hipsynth.core.kernel_record import Dim
 from hipsynth.core.reasons import Reason
 
@@ -91,6 +90,22 @@ class RecordedLaunch:
     outcome: str
 
 
+@dataclass(frozen=True)
+class RefusedLaunch:
+    """The first launch of a kernel that the device does not start, and why."""
+
+    symbol: str
+    why: str
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """What a program's host code launched, in order, and what it would have launched."""
+
+    launches: tuple[RecordedLaunch, ...]
+    refused: tuple[RefusedLaunch, ...]
+
+
 @dataclass
 class _Launch:
     """A launch whose outcome is not known yet."""
@@ -117,10 +132,11 @@ class _Reader:
     contents: list[bytes] = field(default_factory=list)
     variables: dict[str, bytes] = field(default_factory=dict)
     launches: list[_Launch] = field(default_factory=list)
+    refused: list[RefusedLaunch] = field(default_factory=list)
     last: int = -1
 
-    def read(self) -> list[RecordedLaunch]:
-        """All launches. A last line that was cut, when the program was ended, is left out."""
+    def read(self) -> RecordedRun:
+        """The whole run. A last line that was cut, when the program was ended, is left out."""
         kinds: dict[str, Callable[[list[str]], None]] = {
             "arena": self._read_arena,
             "layout": self._read_layout,
@@ -134,6 +150,7 @@ class _Reader:
             "lost": self._read_end,
             "failed": self._read_end,
             "read": self._read_by_host,
+            "refused": self._read_refusal,
         }
         while self.at < len(self.data):
             end = self.data.find(b"\n", self.at, self.at + _LINE)
@@ -147,10 +164,11 @@ class _Reader:
                 kinds[words[0]](words)
             except EOFError:
                 break
-        return [
+        launches = (
             RecordedLaunch(*launch.fixed, *launch.memory, launch.times, launch.in_a_row, launch.outcome)
             for launch in self.launches
-        ]
+        )
+        return RecordedRun(tuple(launches), tuple(self.refused))
 
     def _take_bytes(self, count: int) -> bytes:
         if count > len(self.data) - self.at:
@@ -231,6 +249,11 @@ class _Reader:
         self.after_read = True
         self.after_loss |= self.lost
 
+    def _read_refusal(self, words: list[str]) -> None:
+        if not _SYMBOL.match(words[1]):
+            raise ValueError("a bad name")
+        self.refused.append(RefusedLaunch(words[1], self._take_bytes(_parse_number(words[2])).decode("ascii")))
+
 
 def _parse_number(word: str) -> int:
     if not word.isdecimal() or len(word) > 20:
@@ -238,15 +261,9 @@ def _parse_number(word: str) -> int:
     return int(word)
 
 
-def read_launches(path: Path) -> list[RecordedLaunch]:
-    """The launches that a run recorded, [] if it recorded none. Raises BadInput ("bad_result") if the file is not what
-    the runtime library writes."""
-    data = read_regular(path, MOST_BYTES) if path.exists() else b""
-    return parse_launches(data)
-
-
-def parse_launches(data: bytes) -> list[RecordedLaunch]:
-    """As read_launches(), from the file's bytes."""
+def parse_recording(data: bytes) -> RecordedRun:
+    """What a run recorded, from the bytes of its file. Raises BadInput ("bad_result") if they are not what the runtime
+    library writes."""
     try:
         return _Reader(data).read()
     except (ValueError, IndexError, KeyError, UnicodeDecodeError, struct.error) as error:

@@ -39,6 +39,7 @@ from hipsynth.simulator.devices import load_device
 from hipsynth.simulator.errors import SimError
 from hipsynth.source.arguments import stated_arguments
 from hipsynth.source.includes import INCLUDE, includes_own_files
+from hipsynth.source.names import short_name
 from hipsynth.source.outline import loads_kernels
 from hipsynth.toolchain import CompileLimits, compile_device, legacy_headers
 
@@ -139,8 +140,8 @@ def find_launches(
 
 def still_holds(recording: Recording, interpreter: Interpreter) -> bool:
     """Whether a recording is right for kernels that are different inside: neither the host nor a kernel that depends on
-    data has seen what kernels write, and all that previews of the new ones need was recorded."""
-    if recording.depends_on_results:
+    data has seen what kernels write, the device started all, and what previews of the new ones need was recorded."""
+    if recording.depends_on_results or recording.refused:
         return False
     written: set[int] = set()
     for launch in recording.launches:
@@ -277,6 +278,16 @@ _WHY_NOT_INTERPRETED = {
     Reason.ILLEGAL_ACCESS: "it accesses memory outside its arrays, also where they are enlarged, or by pointers that "
     "are not known: an execution (synth run) says where",
 }
+
+
+def failures_of_refused(recording: Recording) -> list[PreviewFailure]:
+    """The failures of kernels that the device does not start as they are launched."""
+    return [
+        PreviewFailure(
+            short_name(launch.symbol), f"the device does not start it: {launch.why}", Reason.BAD_CONFIGURATION
+        )
+        for launch in recording.refused
+    ]
 
 
 def no_interpretation(kernel: str, error: BadInput) -> PreviewFailure:

@@ -26,7 +26,14 @@ from hipsynth.core.time_limit import charge_seconds
 from hipsynth.profiling.preview.launch import DeviceBuffer, DeviceLaunch, is_number, is_read_only, parameter_types
 from hipsynth.simulator import api
 from hipsynth.simulator.devices import DeviceTable
-from hipsynth.simulator.launch_record import FILE, MOST_BYTES, LaunchRecording, RecordedLaunch, parse_launches
+from hipsynth.simulator.launch_record import (
+    FILE,
+    MOST_BYTES,
+    LaunchRecording,
+    RecordedLaunch,
+    RefusedLaunch,
+    parse_recording,
+)
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.simulator.run_folder import place_program
 from hipsynth.source.includes import includes_own_files
@@ -66,12 +73,14 @@ class HostCode(StrEnum):
 @dataclass(frozen=True)
 class Recording:
     """The launches of one run of a program. `reason`: why they may not be all that the program makes, in short, and
-    `message` in words; "" if they are. `code`: identifies the device code that the run was made with."""
+    `message` in words; "" if they are. `code`: identifies the device code that the run was made with. `refused`: of
+    kernels, by their full names, that the device does not start as they are launched."""
 
     launches: tuple[DeviceLaunch, ...]
     reason: Reason = Reason.NONE
     message: str = ""
     code: str = ""
+    refused: tuple[RefusedLaunch, ...] = ()
 
     @property
     def depends_on_results(self) -> bool:
@@ -212,7 +221,9 @@ class RecordingHead:
 
 def read_recording(head: RecordingHead, data: bytes, signatures: Mapping[str, str]) -> Recording:
     """The recording with this head and these bytes of its file. Raises BadInput if they are damaged."""
-    return Recording(tuple(as_launches(parse_launches(data), signatures)), head.reason, head.message, head.code)
+    run = parse_recording(data)
+    refused = tuple(replace(launch, symbol=signatures.get(launch.symbol, launch.symbol)) for launch in run.refused)
+    return Recording(tuple(as_launches(run.launches, signatures)), head.reason, head.message, head.code, refused)
 
 
 def find_recording(run: HostRun, signatures: Mapping[str, str]) -> Recording | None:

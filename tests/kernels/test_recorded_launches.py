@@ -3,13 +3,16 @@ reasons for host code that goes wrong."""
 
 from __future__ import annotations
 
+import json
 import struct
 from pathlib import Path
 
 import needs
 import pytest
+from click.testing import CliRunner
 
 import hipsynth
+from hipsynth.cli.main import cli
 from hipsynth.core.errors import BadInput, CompileFailed
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.preview import programs, record
@@ -18,7 +21,7 @@ from hipsynth.profiling.preview.launch import DeviceLaunch
 from hipsynth.profiling.preview.programs import device_code, find_launches, interpret_all
 from hipsynth.profiling.preview.record import HostCode, Recording, host_text
 from hipsynth.simulator.devices import load_device
-from hipsynth.simulator.launch_record import FILE, parse_launches
+from hipsynth.simulator.launch_record import FILE, parse_recording
 
 HEAD = """#include <hip/hip_runtime.h>
 #include <cstdio>
@@ -267,10 +270,10 @@ def test_any_cut_of_a_record_is_read_or_refused() -> None:
     run(text)
     (kept,) = (record.cache_dir() / "launches").iterdir()
     data = kept.read_bytes().partition(b"\n")[2]
-    whole = parse_launches(data)
+    whole = parse_recording(data).launches
     assert len(whole) == 1 and whole[0].times == 2
     for end in range(0, len(data), 7):
-        assert len(parse_launches(data[:end])) <= 1
+        assert len(parse_recording(data[:end]).launches) <= 1
 
 
 def test_host_code_runs_once_for_edits_inside_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,6 +303,32 @@ def test_an_edit_of_what_fills_an_index_runs_the_host_again() -> None:
     for edited, last in ((text, 4095), (text.replace("at[i] = i", "at[i] = 4095 - i"), 0)):
         contents = run(edited).launches[1].pointers[1][1].contents
         assert contents is not None and int.from_bytes(contents.data[4 * 4095 :].ljust(4, b"\0"), "little") == last
+
+
+def test_launches_that_the_device_does_not_start_are_kept_apart() -> None:
+    recording = run(sized(f"add<<<n, 2048>>>(a, b, n); {LAUNCH} add<<<1, 64, 100000>>>(a, b, n);"))
+    assert [launch.block for launch in recording.launches] == [(256, 1, 1)]
+    (refused,) = recording.refused
+    assert (refused.symbol, refused.why) == (
+        "add(float const*, float*, int)",
+        "work-groups of 2048 x 1 x 1 work-items; at most 1024",
+    )
+
+
+def test_a_refused_launch_is_tried_again_with_other_kernels() -> None:
+    text = sized("add<<<1, 1024>>>(a, b, n);").replace("__global__", "__global__ __launch_bounds__(256)")
+    assert run(text).refused
+    mended = run(text.replace("__launch_bounds__(256)", "__launch_bounds__(1024)"))
+    assert not mended.refused and len(mended.launches) == 1
+
+
+def test_a_prediction_says_which_kernel_is_not_started(tmp_path: Path) -> None:
+    path = tmp_path / "refused.hip"
+    path.write_text(sized("add<<<1, 64, 100000>>>(a, b, n);"))
+    done = CliRunner().invoke(cli, ["predict", str(path), "--arch", "gfx90a", "--json"])
+    (kernel,) = json.loads(done.stdout)["results"][0]["kernels"]
+    assert kernel["reason_code"] == "bad_configuration" and "100000 bytes of LDS" in kernel["reason"], kernel
+    assert kernel["duration_ns"] is None
 
 
 def test_nothing_runs_without_permission() -> None:

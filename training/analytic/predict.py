@@ -37,6 +37,7 @@ from hipsynth.profiling.preview.programs import (
     PreviewFailure,
     ProgramPreviews,
     device_code,
+    failures_of_refused,
     find_launches,
     interpret_all,
     note_omissions,
@@ -323,10 +324,14 @@ def find_previews(
         launches, notes = launches_of(source, interpreter, question, launches_found)
     except OutOfTime:
         return ProgramPreviews([], [out_of_time(name) for name in kernel_names(source)]), LaunchNotes()
+    refused = failures_of_refused(launches_found)
+    if not launches_found.launches and refused:
+        return ProgramPreviews([], refused), LaunchNotes()
     if not launches and not interpreter.kernels:
         why = launches_found.message or "its host code launches no kernel"
         return ProgramPreviews([], [PreviewFailure("", why, launches_found.reason or Reason.NO_DISPATCH)]), notes
-    return interpret_all(launches, interpreter), notes
+    previews = interpret_all(launches, interpreter)
+    return ProgramPreviews(previews.previews, previews.failures + refused), notes
 
 
 def launches_of(

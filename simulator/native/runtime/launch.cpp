@@ -113,8 +113,10 @@ namespace {
 // Counts a launch that hardware would not start, and says once for each kernel why.
 hipError_t refuse_launch(Runtime& rt, const KernelInfo& kernel, const std::string& why, hipError_t error) {
   rt.results.add_refused_launch();
-  if (rt.refused_kernels.insert(kernel.symbol).second)
+  if (rt.refused_kernels.insert(kernel.symbol).second) {
     std::fprintf(stderr, "hipsynth: %s: launch refused: %s\n", kernel.name.c_str(), why.c_str());
+    rt.recorder.refused(rt.device->memory(), kernel.symbol, why);
+  }
   return error;
 }
 

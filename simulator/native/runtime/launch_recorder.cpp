@@ -200,4 +200,10 @@ void LaunchRecorder::copied_to_host() {
   std::fflush(file_);
 }
 
+void LaunchRecorder::refused(const Memory& memory, const std::string& symbol, const std::string& why) {
+  if (!on() || !open(memory)) return;
+  std::fprintf(file_, "refused %s %zu\n%s", symbol.c_str(), why.size(), why.c_str());
+  std::fflush(file_);
+}
+
 }  // namespace hipsynth::runtime
