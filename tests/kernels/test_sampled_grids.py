@@ -142,6 +142,13 @@ def test_a_product_of_many_rounds_of_work_groups_is_exact(tmp_path: Path) -> Non
     assert part.counters == whole.counters and part.duration_ns == whole.duration_ns
 
 
+def test_work_groups_that_wait_for_others_are_all_simulated(tmp_path: Path) -> None:
+    """By a sample, whose work-groups find what they wait for at other times, the duration was 38 % longer."""
+    coarse = RunLimits(effort=0.03, sampling_units=2)
+    whole, part = (run("look_back", tmp_path, limits=limits).kernels[0] for limits in (RunLimits(), coarse))
+    assert not part.sampled and part.duration_ns == whole.duration_ns and part.counters == whole.counters
+
+
 def test_more_effort_replays_what_less_effort_samples(tmp_path: Path) -> None:
     part, whole = (run("large_gemm", tmp_path, limits=RunLimits(effort=effort)).kernels[0] for effort in (0.05, 1.0))
     assert part.sampling.strategy == "sampled" and part.sampling.groups_simulated < math.prod(part.grid)

@@ -184,6 +184,7 @@ Execution Device::Impl::execute(const Launch& launch, const LaunchPlan& plan, Fo
                                            proven ? ~0ull : most_work,
                                            {options.one_in, options.which}},
                                 .slice = slice,
+                                .waits = traits_of(launch).waits,
                                 .waves = waves,
                                 .freedom = functional_run ? freedom(launch, proven) : Freedom::none,
                                 .printf_buffer = reinterpret_cast<uint8_t*>(runtime.printf_buffer),

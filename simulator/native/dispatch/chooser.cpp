@@ -76,7 +76,7 @@ Chooser::Memory Chooser::memory_of(const Launch& launch) const {
 }
 
 Execution Chooser::execute(const PreparedLaunch& p, Hierarchy* hierarchy) {
-  if (!hierarchy || options_.sampling_units == 0) {
+  if (!hierarchy || options_.sampling_units == 0 || p.waits) {
     return *ExactStrategy(hierarchy, p.context.steps).execute(p);
   }
   Outcome& outcome = outcomes_[{p.launch.module->serial(), p.launch.kernel->entry}];

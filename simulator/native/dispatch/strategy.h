@@ -48,6 +48,7 @@ struct PreparedLaunch {
   const Context context;  // initial state of an execution, with the functional memory model
   EngineLimits limits;
   KernelSlice& slice;
+  bool waits;  // see KernelTraits
   WavePool& waves;
   Freedom freedom;  // of a functional run
   uint8_t* printf_buffer;

@@ -1,5 +1,6 @@
 #include "sampling/slice.h"
 
+#include <algorithm>
 #include <bitset>
 
 namespace hipsynth {
@@ -338,9 +339,27 @@ bool is_pure(const std::vector<Step>& slice, const KernelInfo& kernel) {
   return true;
 }
 
+namespace {
+
+bool reads_stores_of_others(const Step& s) {
+  return s.action == Action::vector_memory && s.decides && s.inst->op->mem.kind == MemKind::load &&
+         (s.inst->glc || s.inst->sc0 || s.inst->sc1);
+}
+
+bool waits_in_a_loop(const std::vector<Step>& steps, const KernelInfo& kernel) {
+  for (uint32_t i = kernel.entry; i < kernel.end; ++i) {
+    const bool jumps = steps[i].action == Action::branch || steps[i].action == Action::branch_if;
+    if (!jumps || steps[i].target > i) continue;
+    if (std::any_of(steps.begin() + steps[i].target, steps.begin() + i, reads_stores_of_others)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 KernelTraits mark_decisive_loads(Program* program, const KernelInfo& kernel) {
   Slice slice(program->steps, kernel);
-  KernelTraits traits{slice.analysable(), false};
+  KernelTraits traits{.repeatable = slice.analysable()};
   MemOp last = MemOp::none;
   for (uint32_t i = kernel.entry; i < kernel.end; ++i) {
     const Step& s = program->steps[i];
@@ -353,12 +372,14 @@ KernelTraits mark_decisive_loads(Program* program, const KernelInfo& kernel) {
     traits.ordered |= depends_on_order(*s.inst) || (last != MemOp::none && op != last);
     last = op;
   }
-  if (!traits.repeatable) return traits;
-  slice.solve(false);
-  for (uint32_t i = kernel.entry; i < kernel.end; ++i) {
-    Step& s = program->steps[i];
-    if (s.action == Action::scalar_memory || s.action == Action::vector_memory) s.decides = slice.load_wanted(i);
+  if (traits.repeatable) {
+    slice.solve(false);
+    for (uint32_t i = kernel.entry; i < kernel.end; ++i) {
+      Step& s = program->steps[i];
+      if (s.action == Action::scalar_memory || s.action == Action::vector_memory) s.decides = slice.load_wanted(i);
+    }
   }
+  traits.waits = waits_in_a_loop(program->steps, kernel);
   return traits;
 }
 
