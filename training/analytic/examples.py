@@ -132,8 +132,9 @@ def matching_preview(previews: Sequence[Preview], sample: LabelledSample) -> Pre
     name = short_name(sample.kernel)
     named = [p for p in previews if name in (p.instance, p.launch.kernel)]
     shape = tuple(sample.extra.get("grid") or ()), tuple(sample.extra.get("block") or ())
-    exact = [p for p in named if (p.launch.grid, p.launch.block) == shape]
-    return next(iter(exact or named), None)
+    if all(shape):
+        named = [p for p in named if (p.launch.grid, p.launch.block) == shape]
+    return next(iter(named), None)
 
 
 def preview_samples(

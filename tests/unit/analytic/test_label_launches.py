@@ -11,7 +11,7 @@ from hipsynth.profiling.preview.interpret import Preview
 from hipsynth.profiling.preview.launch import DeviceLaunch
 from hipsynth.training.analytic import baseline
 from hipsynth.training.analytic.baseline import AnalyticBaseline
-from hipsynth.training.analytic.examples import PreviewFeatures, launches_of, mean_quantities
+from hipsynth.training.analytic.examples import PreviewFeatures, launches_of, matching_preview, mean_quantities
 from hipsynth.training.data.dataset import LabelledSample
 
 
@@ -51,6 +51,13 @@ def test_a_label_of_one_shape_is_the_mean_of_its_launches() -> None:
 @pytest.mark.parametrize("dispatches", [7, None, 0])
 def test_a_label_of_more_launches_than_are_known_is_compared_with_the_one_like_it(dispatches: int | None) -> None:
     assert launches_of([FIRST, OTHER, LATER], LATER, sample_of(dispatches)) == [(LATER, 1)]
+
+
+def test_a_launch_of_another_shape_answers_no_label() -> None:
+    narrow, wide = preview_of("a", 10.0, groups=3), preview_of("a", 70.0, groups=9)
+    launched = [replace(sample_of(1), extra={"grid": (groups, 1, 1), "block": (64, 1, 1)}) for groups in (9, 5)]
+    assert [matching_preview([narrow, wide], sample) for sample in launched] == [wide, None]
+    assert matching_preview([narrow, wide], sample_of(1)) is narrow, "the label's shape is not known"
 
 
 def test_each_launch_counts_as_often_as_it_was_made() -> None:
