@@ -22,6 +22,7 @@ from hipsynth.core.program import Program, ProgramRun
 from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.matrix.job import MatrixJob, run_job
 from hipsynth.profiling.matrix.targets import select_targets
+from hipsynth.profiling.metrics.uncertainty import END_STATE
 from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_ERROR, CORPUS_UNITS, RunLimits
 from hipsynth.synth.generate.producer import generate_programs
 
@@ -29,7 +30,6 @@ LIMITS = RunLimits(effort=CORPUS_EFFORT, sampling_units=CORPUS_UNITS, largest_er
 FULL = RunLimits(time_s=600, wave_instructions=10**13, sampling_units=0)
 LARGE = 1000  # counters below this are not compared
 # They depend on which lines are dirty when a dispatch ends, and vary at random.
-END_STATE = {"TCC_ALL_TC_OP_WB_WRITEBACK", "TCC_NORMAL_WRITEBACK", "TCC_NORMAL_EVICT"}
 Cell = tuple[Program, Target, ProgramRun]
 
 

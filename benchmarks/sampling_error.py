@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Unpack
 
 from hipsynth.core.scratch import scratch_folder
+from hipsynth.profiling.metrics.uncertainty import END_STATE
 from hipsynth.simulator.native_core import DeviceOptions, Dispatch
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 sys.path[:0] = [str(TESTS / "kernels"), str(TESTS / "support")]
 
-END_STATE = {"TCC_ALL_TC_OP_WB_WRITEBACK", "TCC_NORMAL_WRITEBACK", "TCC_NORMAL_EVICT"}
 
 # Thousands of work-items: a stream over 10^9 elements, a transpose of 32768^2, a product of 4096^3 in tiles of 16 x 16.
 LARGE = {"triad": 976_563, "transpose": 1_048_576, "gemm_tile": 131_072}

@@ -10,7 +10,7 @@ what the memory needs for its bytes and the vector units for its instructions.
 from __future__ import annotations
 
 import argparse
-import math
+import statistics
 import sys
 import warnings
 from collections.abc import Iterator
@@ -75,7 +75,7 @@ def main() -> None:
             [(f"`{r.program}`", f"{r.time_ns / 1e3:.1f}", f"{r.least_ns / 1e3:.1f}", f"{r.ratio:.2f}") for r in rows],
         )
     )
-    mean = math.exp(sum(math.log(row.ratio) for row in rows) / len(rows)) if rows else 1.0
+    mean = statistics.geometric_mean(row.ratio for row in rows) if rows else 1.0
     print(f"\n{len(rows)} programs, in geometric mean {mean:.2f}")
 
 

@@ -14,6 +14,7 @@ import argparse
 import functools
 import math
 import re
+import statistics
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -178,10 +179,6 @@ def collect_results(folder: Path, jobs: Iterable[OptimizeJob], workers: int) -> 
         print(f"{job.key}: {result.speedup:.2f} times, by hand {result.by_hand:.2f}", file=sys.stderr, flush=True)
 
 
-def geometric_mean(values: Sequence[float]) -> float:
-    return math.exp(sum(map(math.log, values)) / len(values))
-
-
 def name_path(answer: OptimizeDocument) -> str:
     """The transformations that led to the answer, each with its kernel."""
     return ", ".join(f"{step.transformation} {step.kernel}" for step in list_path(answer.steps, answer.step))
@@ -204,7 +201,8 @@ def format_row(row: OptimizedProgram) -> list[str]:
 def summarise_results(rows: Sequence[OptimizedProgram]) -> str:
     """Shares and means over the programs of an architecture."""
     improved = sum(row.speedup >= IMPROVED for row in rows)
-    mean, hand = (geometric_mean(values) for values in ([row.speedup for row in rows], [row.by_hand for row in rows]))
+    mean = statistics.geometric_mean(row.speedup for row in rows)
+    hand = statistics.geometric_mean(row.by_hand for row in rows)
     better = [row for row in rows if row.by_hand >= IMPROVED]
     gained = sum(math.log(min(row.speedup, row.by_hand)) for row in better)
     share = gained / sum(math.log(row.by_hand) for row in better) if better else 1.0
@@ -260,7 +258,7 @@ def summarise_collection(rows: Sequence[OptimizedProgram]) -> str:
     answers = [row.answer for row in rows if row.answer is not None and row.speedup >= IMPROVED]
     verified = sum(answer.verified.outputs_equal is True for answer in answers)
     unseen = [shape.speedup for answer in answers for shape in answer.shapes if shape.kind == DRAWN]
-    share, mean = 100 * len(answers) / len(rows), geometric_mean([row.speedup for row in rows])
+    share, mean = 100 * len(answers) / len(rows), statistics.geometric_mean(row.speedup for row in rows)
     text = (
         f"{len(answers)} of {len(rows)} programs are faster ({share:.0f} %), in geometric mean {mean:.2f} times; "
         f"{verified} of the {len(answers)} passed every check."
@@ -273,7 +271,7 @@ def summarise_collection(rows: Sequence[OptimizedProgram]) -> str:
         f"({launch_ns / 1e3:.1f} us); {gained} of them became faster."
     )
     if unseen:
-        least, mean = min(unseen), geometric_mean(unseen)
+        least, mean = min(unseen), statistics.geometric_mean(unseen)
         text += f" At {len(unseen)} shapes that no search saw: {mean:.2f} times, {least:.2f} at least."
     return text
 

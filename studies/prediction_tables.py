@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hipsynth.core.documents import from_json
+from hipsynth.profiling.reports.numbers import format_percentage
 from hipsynth.training.evaluation.documents import (
     BaselineScores,
     EvaluationDocument,
@@ -59,24 +60,20 @@ def predictor_row(split: str, scores: PredictorScores, baselines: Mapping[str, B
         TITLES[split],
         f"{scores.n:,}",
         str(scores.no_preview),
-        format_percent(mean_within(scores)),
-        f"{format_percent(metrics[worst])} ({worst})",
-        format_percent(max((_mean_of(by.splits.get(split)) for by in baselines.values()), default=None)),
-        format_percent(scores.duration.within["10"]),
-        format_percent(scores.duration.without["preview"].within["10"]),
-        format_percent(scores.duration.median_rel_error),
-        format_percent(statistics.fmean(inside) if inside else None),
-        format_percent(scores.inside_intervals.get(DURATION)),
-        format_percent(scores.bottleneck_agreement),
+        format_percentage(mean_within(scores)),
+        f"{format_percentage(metrics[worst])} ({worst})",
+        format_percentage(max((_mean_of(by.splits.get(split)) for by in baselines.values()), default=None)),
+        format_percentage(scores.duration.within["10"]),
+        format_percentage(scores.duration.without["preview"].within["10"]),
+        format_percentage(scores.duration.median_rel_error),
+        format_percentage(statistics.fmean(inside) if inside else None),
+        format_percentage(scores.inside_intervals.get(DURATION)),
+        format_percentage(scores.bottleneck_agreement),
     ]
 
 
 def _mean_of(scores: PartScores | None) -> float:
     return (mean_within(scores) or 0.0) if scores else 0.0
-
-
-def format_percent(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:.1f}"
 
 
 def device_rows(splits: Mapping[str, PredictorScores]) -> list[list[str]]:
@@ -89,7 +86,7 @@ def device_rows(splits: Mapping[str, PredictorScores]) -> list[list[str]]:
 
 
 def _duration_cells(scores: MetricScores) -> tuple[str, str]:
-    return format_percent(scores.within["10"]), format_percent(scores.median_rel_error)
+    return format_percentage(scores.within["10"]), format_percentage(scores.median_rel_error)
 
 
 def render_tables(documents: Sequence[EvaluationDocument]) -> str:

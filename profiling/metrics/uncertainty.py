@@ -17,6 +17,8 @@ TAKES_FROM = {"TCC_MISS": "TCC_HIT"}
 # to 100 % of the durations, 83 to 97 % of the counters (benchmarks/label_error.py, seeds 77 and 178, 24 November 2026).
 COVERS, LEAST = 6.0, 0.01
 DURATION, BUSY = "Duration", "SQ_BUSY_CU_CYCLES"
+# Counters of lines that are dirty when a dispatch ends: they vary with the order of its last work-groups.
+END_STATE = frozenset({"TCC_ALL_TC_OP_WB_WRITEBACK", "TCC_NORMAL_WRITEBACK", "TCC_NORMAL_EVICT"})
 OF_GRID = ("SQ_WAVES", "SQ_ITEMS")  # names of counters that follow from the grid alone begin so
 
 

@@ -33,6 +33,11 @@ def format_percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share == 0 or share >= 0.01 else "<1 %"
 
 
+def format_percentage(share: float | None) -> str:
+    """A fraction in per cent with one decimal, for a column of a table; "-" if there is none."""
+    return "-" if share is None else f"{100 * share:.1f}"
+
+
 def format_number(value: float, digits: int = 4) -> str:
     """Formats with `digits` significant digits (integers keep all digits), thousands separators, no exponent."""
     if value == 0:

@@ -11,6 +11,7 @@ from grids import KERNELS, SOURCE, launch
 from hip_programs import run
 
 from hipsynth.profiling import metrics
+from hipsynth.profiling.metrics.uncertainty import END_STATE
 from hipsynth.simulator import devices
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
@@ -19,8 +20,6 @@ PRODUCTS = Path(__file__).parents[2] / "benchmarks" / "kernels.hip"
 BOTH = pytest.mark.parametrize("name", ["mi250", "mi300x"])
 ABOVE = 2_500_000  # work up to which these grids would run in full
 TOO_LONG = 450_000  # the same for products that are then too large to be replayed (test_replayed_grids.py)
-# Counters that depend on the lines still dirty at the end of a dispatch, i.e. on the order of the last work-groups.
-END_STATE = {"TCC_ALL_TC_OP_WB_WRITEBACK", "TCC_NORMAL_WRITEBACK", "TCC_NORMAL_EVICT"}
 OF_GRID = ("SQ_WAVES", "SQ_WAVES_EQ_64", "SQ_ITEMS")  # the shape of the grid says them
 # Their work-groups are so long that the exact run of a large grid takes minutes.
 LONG = {"gemm_tile", "gemm_naive"}

@@ -14,6 +14,7 @@ from hipsynth.core.errors import BadInput
 from hipsynth.core.files import RESULT_BYTES, read_regular, write_whole
 from hipsynth.core.languages import NAMES
 from hipsynth.profiling import metrics as table
+from hipsynth.profiling.reports.numbers import format_percentage
 from hipsynth.training.analytic.baseline import AnalyticBaseline
 from hipsynth.training.analytic.model import DURATION, AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR
@@ -377,7 +378,7 @@ def evaluation_table(document: EvaluationDocument) -> str:
 def _language_rows(scored: SplitScores) -> list[str]:
     """One row for each language of a split, if there are several."""
     return [
-        f"  {NAMES[language]}: {_format_percent(mean_within(by, 10, 'within'))} % of {by.n} samples within 10 %, mean"
+        f"  {NAMES[language]}: {format_percentage(mean_within(by, 10, 'within'))} % of {by.n} samples within 10 %, mean"
         for language, by in scored.languages.items()
     ]
 
@@ -385,26 +386,26 @@ def _language_rows(scored: SplitScores) -> list[str]:
 def _own_rows(scored: PredictorScores) -> list[str]:
     """Rows that only the analytic predictor has: duration, intervals, limiting unit, order of variants."""
     time = scored.duration
-    medians = [_format_percent(d.median_rel_error) for d in (time, *(time.without[name] for name in ALONE))]
+    medians = [format_percentage(d.median_rel_error) for d in (time, *(time.without[name] for name in ALONE))]
     inside = [share for name, share in scored.inside_intervals.items() if name != DURATION]
     shares = (
-        _format_percent(sum(inside) / len(inside) if inside else None),
-        _format_percent(scored.inside_intervals.get(DURATION)),
+        format_percentage(sum(inside) / len(inside) if inside else None),
+        format_percentage(scored.inside_intervals.get(DURATION)),
     )
-    right = _format_percent(scored.bottleneck_agreement)
+    right = format_percentage(scored.bottleneck_agreement)
     lines = [
-        f"  duration: {_format_percent(time.within['10'])} % within 10 %, median error {medians[0]} % "
+        f"  duration: {format_percentage(time.within['10'])} % within 10 %, median error {medians[0]} % "
         f"(uncorrected {medians[1]} %, the largest bound alone {medians[2]} %)",
         f"  80 % intervals hold {shares[0]} % of the metrics and {shares[1]} % of the durations; "
         f"limiting unit right in {right} %; no answer for {scored.no_preview} of {scored.n}",
     ]
     for device, by in scored.devices.items() if len(scored.devices) > 1 else ():
-        share, median = _format_percent(by.within["10"]), _format_percent(by.median_rel_error)
+        share, median = format_percentage(by.within["10"]), format_percentage(by.median_rel_error)
         lines.append(f"  duration on {device}: {share} % of {by.n} within 10 %, median error {median} %")
     for kind, ranking in scored.ranking.items():
         if ranking.groups:
             cells = [
-                f"{name} {_format_number(row.kendall_tau)} and {_format_percent(row.regret)} %"
+                f"{name} {_format_number(row.kendall_tau)} and {format_percentage(row.regret)} %"
                 for name, row in ranking.predictors.items()
             ]
             lines.append(f"  order of {kind} ({ranking.groups} groups), Kendall's tau and regret: {', '.join(cells)}")
@@ -421,16 +422,12 @@ def _split_rows(scored: PartScores, baselines: Mapping[str, PartScores]) -> list
     lines = [f"  {'Metric':<26}{heads}  |{beside}   (share within 10 %)"]
     for metric in table.paper_ids():
         row = scored.metrics[metric]
-        cells = "".join(f"{_format_percent(row.within[str(b)]):>7}" for b in BOUNDS)
+        cells = "".join(f"{format_percentage(row.within[str(b)]):>7}" for b in BOUNDS)
         rank = "-" if row.spearman is None else f"{row.spearman:.2f}"
-        cells += f"{_format_percent(row.median_rel_error):>9}{rank:>7}  |"
-        cells += "".join(f"{_format_percent(by.metrics[metric].within['10']):>9}" for by in baselines.values())
+        cells += f"{format_percentage(row.median_rel_error):>9}{rank:>7}  |"
+        cells += "".join(f"{format_percentage(by.metrics[metric].within['10']):>9}" for by in baselines.values())
         lines.append(f"  {table.metric_table().metrics[metric].title:<26}{cells}")
     for rule, title in MEANS.items():
-        means = "".join(f"{_format_percent(mean_within(by, 10, rule)):>9}" for by in baselines.values())
-        lines.append(f"  {title:<26}{'':>28}{_format_percent(mean_within(scored, 10, rule)):>7}{'':>16}  |{means}")
+        means = "".join(f"{format_percentage(mean_within(by, 10, rule)):>9}" for by in baselines.values())
+        lines.append(f"  {title:<26}{'':>28}{format_percentage(mean_within(scored, 10, rule)):>7}{'':>16}  |{means}")
     return lines
-
-
-def _format_percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.1f}"

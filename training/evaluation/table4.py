@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hipsynth.core.store.splits import held_out_family
+from hipsynth.profiling.reports.numbers import format_percentage
 from hipsynth.training.data.dataset import LabelledSample, canonical_id, measure_leak, split_samples
 from hipsynth.training.data.random_split import split_at_random
 from hipsynth.training.evaluation.documents import PartScores
@@ -120,11 +121,11 @@ def rows_of_metrics(scored: SetScores, who: str, rule: str = "within_rounded") -
     for metric, paper in PAPER.items():
         cells = zip((shares_by(rule, by_metric[metric])[str(bound)] for bound in BOUNDS), paper, strict=True)
         rows.append(
-            [metric.replace("_", " "), *(f"{_format_percent(value)} ({theirs:.1f})" for value, theirs in cells)]
+            [metric.replace("_", " "), *(f"{format_percentage(value)} ({theirs:.1f})" for value, theirs in cells)]
         )
     means = [sum(paper[at] for paper in PAPER.values()) / len(PAPER) for at in range(len(BOUNDS))]
     own_means = [mean_within(scored.predictors[who], bound, rule) for bound in BOUNDS]
-    last = [f"{_format_percent(value)} ({theirs:.1f})" for value, theirs in zip(own_means, means, strict=True)]
+    last = [f"{format_percentage(value)} ({theirs:.1f})" for value, theirs in zip(own_means, means, strict=True)]
     return [*rows, ["mean", *last]]
 
 
@@ -134,14 +135,10 @@ def rows_of_sets(scores: Mapping[str, SetScores]) -> list[list[str]]:
         [
             name,
             str(scored.n),
-            _format_percent(scored.relatives),
+            format_percentage(scored.relatives),
             who,
-            *(_format_percent(mean_within(by, 10, r)) for r in RULES),
+            *(format_percentage(mean_within(by, 10, r)) for r in RULES),
         ]
         for name, scored in scores.items()
         for who, by in scored.predictors.items()
     ]
-
-
-def _format_percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.1f}"
