@@ -123,6 +123,9 @@ class NativeDevice(Protocol):
     def write(self, address: int, data: Bytes | bytes) -> None:
         """Copies bytes to device memory."""
 
+    def fill(self, address: int, bytes: int, data: Bytes, period: int) -> None:
+        """Writes an array every `period` bytes, and zeros between, to so many bytes of device memory."""
+
     def read(self, address: int, out: Bytes) -> None:
         """Copies device memory into an array."""
 

@@ -378,15 +378,11 @@ def fill_buffer(
     first `filled` bytes with numbers below `limit`. The rest is zero."""
     contents = buffer.contents
     if contents is not None and assumed.use_recorded and not (assumed.made_up_below and buffer.stale):
-        data = np.frombuffer(contents.data, np.uint8)
-        places = range(0, min(buffer.bytes, max(filled, contents.known)), contents.known) if contents.known else ()
-        for at in places:
-            core.write(address + at, data[: buffer.bytes - at])
-        return
-    if filled and limit > 1:
+        data, period = np.frombuffer(contents.data, np.uint8), contents.known
+        core.fill(address, min(buffer.bytes, max(filled, period)) if period else 0, data, period)
+    elif filled and limit > 1:
         tile = (_noise_tile() % limit).view(np.uint8)
-        for at in range(0, min(buffer.bytes, filled), len(tile)):
-            core.write(address + at, tile[: min(len(tile), buffer.bytes - at)])
+        core.fill(address, min(buffer.bytes, filled), tile, len(tile))
 
 
 @functools.cache

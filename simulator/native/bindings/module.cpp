@@ -113,6 +113,9 @@ class PyDevice {
   void write(uint64_t address, const Bytes& data) {
     std::memcpy(checked(address, data.size()), data.data(), data.size());
   }
+  void fill(uint64_t address, uint64_t bytes, const Bytes& data, uint64_t period) {
+    device_.memory().fill(checked(address, bytes), bytes, data.data(), data.size(), std::max<uint64_t>(1, period));
+  }
   void read(uint64_t address, const MutableBytes& out) {
     std::memcpy(out.data(), checked(address, out.size()), out.size());
   }
@@ -254,6 +257,8 @@ NB_MODULE(_core, m) {
       .def("release", &PyDevice::release, nb::arg("address"), "False when `address` is not the start of an allocation.")
       .def("write", &PyDevice::write, nb::arg("address"), nb::arg("data"),
            "Copies bytes (uint8 array) to device memory.")
+      .def("fill", &PyDevice::fill, nb::arg("address"), nb::arg("bytes"), nb::arg("data"), nb::arg("period"),
+           "Writes an uint8 array every `period` bytes, and zeros between, to so many bytes of device memory.")
       .def("read", &PyDevice::read, nb::arg("address"), nb::arg("out"), "Copies device memory into a uint8 array.")
       .def("load", &PyDevice::load, nb::arg("elf"), nb::arg("disassembly"), "Loads a code object; returns its number.")
       .def("load_text", &PyDevice::load_text, nb::arg("text"), nb::arg("vgprs") = 128, nb::arg("accum_offset") = 64,

@@ -189,6 +189,19 @@ std::vector<Memory::Allocation> Memory::user_allocations() const {
   return found;
 }
 
+void Memory::fill(void* start, uint64_t bytes, const uint8_t* data, uint64_t data_bytes, uint64_t period) {
+  auto* to = static_cast<uint8_t*>(start);
+  if (bytes >= kLarge) {
+    const uint64_t first = round_up(reinterpret_cast<uint64_t>(to), kPage);
+    madvise(reinterpret_cast<void*>(first), bytes - kPage, MADV_HUGEPAGE);
+  }
+  for (uint64_t at = 0; at < bytes; at += period) {
+    const uint64_t part = std::min(period, bytes - at), held = std::min(data_bytes, part);
+    std::memcpy(to + at, data, held);
+    std::memset(to + at + held, 0, part - held);
+  }
+}
+
 bool Memory::release(void* p) {
   Impl& m = *impl_;
   const auto it = m.allocations.find(reinterpret_cast<uint64_t>(p));

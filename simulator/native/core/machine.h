@@ -62,6 +62,9 @@ class Memory {
   std::vector<Allocation> user_allocations() const;  // by address; without code, kernel arguments and the heap
   // A device allocation at this offset from start(). Throws SimError out_of_memory if anything is there.
   void* allocate_at(uint64_t offset, uint64_t bytes);
+  // Writes `data` every `period` bytes, and zeros between, to so many bytes of an allocation, which are in huge pages
+  // from here on.
+  void fill(void* start, uint64_t bytes, const uint8_t* data, uint64_t data_bytes, uint64_t period);
   // The allocation that contains [p, p + bytes), or null.
   const Allocation* find(uint64_t p, uint64_t bytes) const;
   bool owns(uint64_t p) const;  // whether p is an address in device memory, allocated or not
