@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -45,7 +45,8 @@ from hipsynth.toolchain import CompileLimits, compile_device, legacy_headers
 
 FRAGMENT = "#include <hip/hip_runtime.h>\n#line 1\n"
 MOST_PREVIEWS = 32  # launches of a program, besides the first of each kernel and shape
-ENOUGH = 2  # launches of one kernel and shape that tell how much unknown data matter to it
+# Launches of one kernel and shape, and of one kernel in any shape, that tell how much unknown data matter to it.
+ENOUGH_OF_SHAPE, ENOUGH_OF_KERNEL = 2, 8
 
 
 @dataclass(frozen=True)
@@ -194,19 +195,17 @@ def interpret_all(
     uncertain as can be. Without `sensitivities`, those of the others are 0."""
     previews: list[Preview] = []
     failures: list[PreviewFailure] = []
-    alike: dict[object, list[float]] = {}
+    known = KnownSensitivities() if sensitivities else None
     todo, device = select_launches(launches), SharedDevice()
     try:
         while todo:
-            same_shape = alike.setdefault(todo[0].shape, [])
-            known_sensitivity = max(same_shape) if len(same_shape) == ENOUGH else None if sensitivities else 0.0
-            interpreted = interpret_launch(interpreter, todo[0], known_sensitivity, device)
+            interpreted = interpret_launch(interpreter, todo[0], known.find(todo[0]) if known else 0.0, device)
             launch = todo.pop(0)
             if isinstance(interpreted, PreviewFailure):
                 failures.append(interpreted)
                 continue
-            if len(same_shape) < ENOUGH:
-                same_shape.append(interpreted.sensitivity)
+            if known:
+                known.add(launch, interpreted.sensitivity)
             previews.append(replace(interpreted, sensitivity=MOST_SENSITIVITY) if launch.after_loss else interpreted)
             if launch.follows_itself:
                 previews[-1] = repeat_launch(previews[-1], interpreter, device)
@@ -217,6 +216,29 @@ def interpret_all(
             if not preview.launch.follows_itself:
                 previews[number] = repeat_launch(preview, interpreter, device)
     return ProgramPreviews(previews, failures)
+
+
+@dataclass
+class KnownSensitivities:
+    """How much unknown data matter to launches, learned from the first of each kernel and shape."""
+
+    by_shape: dict[object, list[float]] = field(default_factory=dict)
+    by_kernel: dict[str, list[float]] = field(default_factory=dict)
+
+    def find(self, launch: DeviceLaunch) -> float | None:
+        """The largest of launches like this one; None if too few are known."""
+        for seen, enough in (
+            (self.by_shape.get(launch.shape, []), ENOUGH_OF_SHAPE),
+            (self.by_kernel.get(launch.symbol, []), ENOUGH_OF_KERNEL),
+        ):
+            if len(seen) >= enough:
+                return max(seen)
+        return None
+
+    def add(self, launch: DeviceLaunch, sensitivity: float) -> None:
+        """Adds that of one more launch."""
+        self.by_shape.setdefault(launch.shape, []).append(sensitivity)
+        self.by_kernel.setdefault(launch.symbol, []).append(sensitivity)
 
 
 def select_launches(launches: Sequence[DeviceLaunch]) -> list[DeviceLaunch]:

@@ -6,12 +6,19 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 from hipsynth.core.time_limit import OutOfTime
 from hipsynth.profiling.preview.interpret import Interpreter, Preview, ScaledCounts
 from hipsynth.profiling.preview.launch import DeviceBuffer, DeviceLaunch
-from hipsynth.profiling.preview.programs import device_code, find_launches, interpret_all
+from hipsynth.profiling.preview.programs import (
+    ENOUGH_OF_KERNEL,
+    KnownSensitivities,
+    device_code,
+    find_launches,
+    interpret_all,
+)
 from hipsynth.profiling.preview.shared_device import SharedDevice
 from hipsynth.simulator.devices import load_device
 from hipsynth.simulator.native_core import NativeDevice
@@ -133,3 +140,23 @@ def test_buffers_keep_their_places_until_others_take_them() -> None:
     assert set(device.places) == {8192}
     device.end()
     assert device.start(interpreter._native_device) is not core and not device.places
+
+
+def test_memory_is_filled_with_data_and_zeros_by_turns() -> None:
+    interpreter, _ = launches_of(ONCE)
+    core = interpreter._native_device()
+    address, out = core.allocate(64), np.zeros(64, np.uint8)
+    core.fill(address, 64, np.full(64, 9, np.uint8), 64)
+    core.fill(address, 21, np.array([1, 2], np.uint8), 8)
+    core.read(address, out)
+    assert out.tolist() == [1, 2, *[0] * 6, 1, 2, *[0] * 6, 1, 2, *[0] * 3, *[9] * 43]
+
+
+def test_sensitivities_of_many_shapes_are_learned_from_the_first() -> None:
+    known = KnownSensitivities()
+    launches = [DeviceLaunch("walk", "walk(int*)", (groups, 1, 1), (64, 1, 1), 0, b"") for groups in range(1, 12)]
+    for number, launch in enumerate(launches):
+        assert known.find(launch) == (None if number < ENOUGH_OF_KERNEL else 0.1 * (ENOUGH_OF_KERNEL - 1))
+        if number < ENOUGH_OF_KERNEL:
+            known.add(launch, 0.1 * number)
+    assert known.find(DeviceLaunch("other", "other()", (1, 1, 1), (64, 1, 1), 0, b"")) is None
