@@ -20,6 +20,7 @@ from hipsynth.training.analytic.trees import Trees, load_model, save_model
 
 VERSION = 1
 COVERED = 0.8  # share of true values that an interval should hold
+LEAST_WIDTH = 0.005  # of intervals, in log units: what other allocations and launches of a program change
 DURATION, SENSITIVITY = "duration_ns", "sensitivity"
 FOLDS = 5
 THRESHOLDS = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, math.inf)
@@ -135,7 +136,8 @@ class AnalyticModel:
         raw = _predict_ratios(used, table)
         ratios = {name: apply_threshold(raw[name], self.thresholds.get(name, math.inf)) for name in NAMES}
         widths = {
-            name: np.maximum(1e-4, self.factors[name] * model.predict(table)) for name, model in self.widths.items()
+            name: np.maximum(LEAST_WIDTH, self.factors[name] * model.predict(table))
+            for name, model in self.widths.items()
         }
         if DURATION in widths:  # data that nobody knows yet changes it by as much
             widths[DURATION] = np.maximum(widths[DURATION], [row.get(SENSITIVITY, 0.0) for row in rows])
