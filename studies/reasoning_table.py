@@ -254,9 +254,9 @@ def score_row(name: str, answers: Sequence[Answer], search: Sequence[Answer]) ->
     ]
 
 
-def make_tables(answers: Mapping[tuple[str, str], Mapping[str, Answer]], rows: Sequence[str]) -> str:
-    """A table for each group, if every contender has worked on enough of its programs."""
-    parts = [f"\n{datetime.now(UTC):%d %B %Y}.\n"]
+def make_tables(answers: Mapping[tuple[str, str], Mapping[str, Answer]], rows: Sequence[str]) -> dict[str, str]:
+    """The dated table of each group of whose programs enough have been worked on by every contender."""
+    tables = {}
     for group, title in GROUPS.items():
         in_group = [by_row for (of, _), by_row in answers.items() if of == group]
         complete = [by_row for by_row in in_group if all(name in by_row for name in rows)]
@@ -264,8 +264,9 @@ def make_tables(answers: Mapping[tuple[str, str], Mapping[str, Answer]], rows: S
             continue
         search = [by_row[SEARCH] for by_row in complete]
         lines = [score_row(name, [by_row[name] for by_row in complete], search) for name in rows]
-        parts += [f"**{title}**, {len(complete)} kernels and architectures:\n", format_table(HEAD, lines)]
-    return "\n".join(parts)
+        head = f"{datetime.now(UTC):%d %B %Y}. **{title}**, {len(complete)} kernels and architectures:"
+        tables[group] = f"\n{head}\n\n{format_table(HEAD, lines)}"
+    return tables
 
 
 def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -287,12 +288,12 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse_options(arguments)
     rows = list_contenders(options)
-    text = make_tables(answer_questions(options, rows), list(rows))
-    print(text)
+    tables = make_tables(answer_questions(options, rows), list(rows))
+    print(*tables.values(), sep="\n")
     if options.traces is not None and options.trained and (record := model_record(Path(options.trained))) is not None:
         print(training_set(options.traces, Path(options.trained), record))
-    if options.page:
-        write_tables(PAGE, text, TABLES)
+    for group, text in tables.items() if options.page else ():
+        write_tables(PAGE, text, f"{TABLES} --group {group}")
 
 
 if __name__ == "__main__":
