@@ -16,7 +16,8 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -53,26 +54,50 @@ def git(*arguments: str) -> str:
 
 def count_figures(modules: Mapping[str, str]) -> dict[str, float]:
     """The figures of the module docstring, by name."""
-    trees = {path: ast.parse(text) for path, text in modules.items()}
-    nodes = [(path, node) for path, tree in trees.items() for node in ast.walk(tree)]
-    functions = [n for _, n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
-    named = [f.name.strip("_") for f in functions if not f.name.startswith("__")]
-    anys = sum(isinstance(n, ast.Name) and n.id == "Any" for _, n in nodes)
-    lengths = [(f.end_lineno or f.lineno) - f.lineno + 1 for f in functions]
+    summaries = {path: summarize_module(path, text) for path, text in modules.items()}
+    counts = sum((summary.counts for summary in summaries.values()), Counter[str]())
     rooms = Counter(path.split("/")[0] for path, text in modules.items() for _ in text.splitlines())
+    doubled = find_doubled({path: summary.classes for path, summary in summaries.items()})
     return {
         "lines": sum(rooms.values()),
         "modules": len(modules),
-        "functions": len(functions),
-        "functions over 40 lines": sum(length > 40 for length in lengths),
-        "functions with over six parameters": sum(count_parameters(function) > 6 for function in functions),
-        "one-word function names, %": round(100 * sum("_" not in name for name in named) / max(1, len(named)), 1),
-        "functions with a vague variable": sum(has_vague_variable(function) for function in functions),
-        "Any per 100 functions": round(100 * anys / max(1, len(functions)), 1),
-        "doubled class names": len(doubled_classes(modules)),
+        "functions": counts["functions"],
+        "functions over 40 lines": counts["long"],
+        "functions with over six parameters": counts["wide"],
+        "one-word function names, %": round(100 * counts["one word"] / max(1, counts["named"]), 1),
+        "functions with a vague variable": counts["vague"],
+        "Any per 100 functions": round(100 * counts["Any"] / max(1, counts["functions"]), 1),
+        "doubled class names": len(doubled),
         "largest room, % of lines": round(100 * max(rooms.values(), default=0) / max(1, sum(rooms.values())), 1),
-        "pairs of rooms with an upward import": len(set(upward_imports(trees))),
+        "pairs of rooms with an upward import": len(set().union(*(summary.upward for summary in summaries.values()))),
     }
+
+
+@dataclass(frozen=True)
+class ModuleSummary:
+    """What the figures need of one module. Its tree is not kept: all trees together take long to collect as garbage."""
+
+    counts: Counter[str]
+    classes: tuple[str, ...]
+    upward: frozenset[tuple[str, str]]
+
+
+def summarize_module(path: str, text: str) -> ModuleSummary:
+    """Parses a module and counts what the figures need of it."""
+    tree = ast.parse(text)
+    nodes = list(ast.walk(tree))
+    functions = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    named = [f.name.strip("_") for f in functions if not f.name.startswith("__")]
+    counts = {
+        "functions": len(functions),
+        "long": sum((f.end_lineno or f.lineno) - f.lineno + 1 > 40 for f in functions),
+        "wide": sum(count_parameters(function) > 6 for function in functions),
+        "named": len(named),
+        "one word": sum("_" not in name for name in named),
+        "vague": sum(has_vague_variable(function) for function in functions),
+        "Any": sum(isinstance(node, ast.Name) and node.id == "Any" for node in nodes),
+    }
+    return ModuleSummary(Counter(counts), tuple(public_classes(tree)), frozenset(upward_imports(path, nodes)))
 
 
 def count_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -89,23 +114,33 @@ def has_vague_variable(function: ast.AST) -> bool:
 
 def doubled_classes(modules: Mapping[str, str]) -> dict[str, list[str]]:
     """Public names of classes that several modules define -> those modules' paths."""
+    return find_doubled({path: tuple(public_classes(ast.parse(text))) for path, text in modules.items()})
+
+
+def find_doubled(classes: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    """Names that are listed under several paths -> those paths."""
     homes: dict[str, list[str]] = {}
-    for path, text in modules.items():
-        for node in ast.parse(text).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                homes.setdefault(node.name, []).append(path)
+    for path, names in classes.items():
+        for name in names:
+            homes.setdefault(name, []).append(path)
     return {name: paths for name, paths in homes.items() if len(paths) > 1}
 
 
-def upward_imports(trees: Mapping[str, ast.Module]) -> Iterator[tuple[str, str]]:
-    """(importing room, imported room) of each import that runs against ROOMS."""
-    for path, tree in trees.items():
-        room = path.split("/")[0]
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("hipsynth."):
-                other = str(node.module).split(".")[1]
-                if other != room and {room, other} <= set(ROOMS) and ROOMS.index(other) > ROOMS.index(room):
-                    yield room, other
+def public_classes(tree: ast.Module) -> Iterator[str]:
+    """The names of the public classes that a module defines."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield node.name
+
+
+def upward_imports(path: str, nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
+    """(importing room, imported room) of each import of a module that runs against ROOMS."""
+    room = path.split("/")[0]
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("hipsynth."):
+            other = str(node.module).split(".")[1]
+            if other != room and {room, other} <= set(ROOMS) and ROOMS.index(other) > ROOMS.index(room):
+                yield room, other
 
 
 def main() -> None:
