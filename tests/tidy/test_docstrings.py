@@ -45,15 +45,15 @@ def list_undocumented(modules: Mapping[str, str]) -> Iterator[str]:
 
 def list_missing(modules: Mapping[str, str]) -> Iterator[str]:
     """Each `name()` in a docstring that no module defines."""
-    trees = {path: ast.parse(text) for path, text in modules.items()}
-    nodes = [(path, node) for path, tree in trees.items() for node in ast.walk(tree)]
-    defined = {node.name for _, node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
-    known = defined | OTHERS | set(dir(builtins))
-    for path, node in nodes:
-        if isinstance(node, ast.Module | Definition):
-            for name in CALL.findall(ast.get_docstring(node) or ""):
-                if name not in known:
-                    yield f"{path}: {name}()"
+    known = {*OTHERS, *dir(builtins)}
+    named: list[tuple[str, str]] = []
+    for path, text in modules.items():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                named += ((path, name) for name in CALL.findall(ast.get_docstring(node) or ""))
+                if not isinstance(node, (ast.Module, ast.ClassDef)):
+                    known.add(node.name)
+    return (f"{path}: {name}()" for path, name in named if name not in known)
 
 
 def test_functions_that_docstrings_name_exist() -> None:

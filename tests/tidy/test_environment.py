@@ -30,7 +30,8 @@ def keys(tree: ast.AST) -> Iterator[ast.expr]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             method = node.func
-            if (is_environ(method.value) and method.attr in READERS) or ast.unparse(method) == "os.getenv":
+            named = method.attr == "getenv" and ast.unparse(method) == "os.getenv"
+            if named or (method.attr in READERS and is_environ(method.value)):
                 yield node.args[0]
         elif isinstance(node, ast.Subscript) and is_environ(node.value) and isinstance(node.ctx, ast.Load):
             yield node.slice
@@ -54,6 +55,8 @@ def strings(tree: ast.AST, name: str) -> set[str]:
 
 def read_by_python(text: str) -> set[str]:
     """The variables that a Python module reads; ValueError where a name cannot be told from the module alone."""
+    if "environ" not in text and "getenv" not in text:
+        return set()
     tree = ast.parse(text)
     found: set[str] = set()
     for key in keys(tree):

@@ -60,8 +60,10 @@ def test_no_reason_is_written_as_a_text() -> None:
     wrong = []
     for room in ROOMS:
         for path in sorted((ROOT / room).rglob("*.py")):
-            name = str(path.relative_to(ROOT))
-            wrong += [f"{name}:{line}: {text}" for line, text in literal_reasons(ast.parse(path.read_text()))]
+            source = path.read_text()
+            if "reason" in source:
+                found = literal_reasons(ast.parse(source))
+                wrong += [f"{path.relative_to(ROOT)}:{line}: {text}" for line, text in found]
     assert not wrong, wrong
 
 

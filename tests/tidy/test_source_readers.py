@@ -38,6 +38,9 @@ def searched_texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def marks_in(text: str) -> list[str]:
+    """Line and text of each constant with a mark that something is searched for or compared with."""
+    if not any(mark in text for mark in MARKS):
+        return []
     return [f"{line}: {found}" for line, found in searched_texts(ast.parse(text)) if any(m in found for m in MARKS)]
 
 
