@@ -8,6 +8,8 @@ SECONDS ?= 600
 # One more than there are cores: tests wait for a quarter of their time, for programs to start and limits to end them.
 JOBS ?= $(shell expr $$(nproc) + 1)
 .DEFAULT_GOAL := setup
+# Tests start Python hundreds of times: without kept byte code, each process would compile the modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 setup:
 	@$(PYTHON) tools/setup.py
