@@ -8,7 +8,7 @@ from pathlib import Path
 
 import needs
 import pytest
-from one_target import mark_other_targets
+from one_target import mark_other_cases, mark_other_targets
 
 from hipsynth.core.errors import MissingDependency
 from hipsynth.source.config import frontend_config
@@ -26,8 +26,9 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is marked
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """In `make test`, each case runs on one architecture or device."""
+    """In `make test`, each case runs on one architecture or device, and of some tests only a part of the cases."""
     mark_other_targets(items)
+    mark_other_cases(items)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -93,6 +93,7 @@ TURNS = replace(NEIGHBOURS, turns=3)  # of 3,072 work-items, which do not divide
 
 @pytest.mark.parametrize("plan", [PLAN, NEIGHBOURS, TURNS], ids=["one by one", "together", "in turns"])
 @pytest.mark.parametrize("body", KNOWN)
+@pytest.mark.one_in(3)
 def test_the_same_memory_is_left(body: str, plan: TransformationPlan) -> None:
     text = write(body)
     changed = emit(text, plan, KNOWN[body])

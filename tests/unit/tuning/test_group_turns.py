@@ -66,6 +66,7 @@ def change(text: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.parametrize("kind", ["float", "double", "int", "unsigned int"])
 @pytest.mark.parametrize("body", [BY_FIRST, BY_ALL])
+@pytest.mark.one_in(3)
 def test_changed_programs_do_the_same(body: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     needs.simulator()
     needs.compiler()

@@ -105,6 +105,7 @@ def test_a_readable_kernel_is_written() -> None:
 
 @pytest.mark.parametrize("each", [2, 8])
 @pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.one_in(3)
 def test_changed_programs_do_the_same(name: str, each: int) -> None:
     needs.simulator()
     needs.compiler()

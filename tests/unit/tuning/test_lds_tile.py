@@ -114,6 +114,7 @@ BLOCKS = {"no bounds": (5, 7, 1), "coordinates where they are used": (5, 7, 1), 
 
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("tile", [(4, 4, 16), (2, 1, 8)])
+@pytest.mark.one_in(3)
 def test_tiled_programs_do_the_same(name: str, tile: Shape) -> None:
     needs.simulator()
     needs.compiler()

@@ -62,6 +62,7 @@ BLOCKS = {"no bounds": (12, 7, 1)}
 
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("side", [32, 64])
+@pytest.mark.one_in(3)
 def test_transposed_programs_do_the_same(name: str, side: int) -> None:
     needs.simulator()
     needs.compiler()

@@ -56,6 +56,7 @@ def test_lanes_share_the_iterations_of_a_nest() -> None:
 
 @pytest.mark.parametrize("lanes", [4, 64, 256])
 @pytest.mark.parametrize("size", ["n = 3", "n = 0", "n = -2"])
+@pytest.mark.one_in(3)
 def test_a_program_whose_nest_is_shared_computes_the_same(lanes: int, size: str) -> None:
     needs.simulator()
     text = TEXT.replace("(x, out, n,", "(x, out, count,").replace(

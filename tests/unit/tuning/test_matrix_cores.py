@@ -133,6 +133,7 @@ KERNELS = {
 
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
 @pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.one_in(3)
 def test_programs_do_the_same(name: str, arch: str) -> None:
     """Sums of small numbers are exact in every order."""
     needs.simulator()

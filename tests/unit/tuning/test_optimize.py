@@ -244,6 +244,7 @@ def original() -> Iterator[object]:
 
 
 @pytest.mark.parametrize("name", PLANS)
+@pytest.mark.one_in(3)
 def test_changed_programs_do_the_same(program: ParsedProgram, original: object, name: str) -> None:
     text = emit_program(program, PLANS[name], BLOCKS)
     assert text != TEXT

@@ -108,6 +108,7 @@ SAME = {
 
 
 @pytest.mark.parametrize("name", SAME)
+@pytest.mark.one_in(3)
 def test_changed_programs_do_the_same(name: str) -> None:
     needs.simulator()
     needs.compiler()

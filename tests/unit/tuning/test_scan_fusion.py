@@ -120,6 +120,7 @@ RUNS = [
 
 
 @pytest.mark.parametrize(("arch", "kind", "step", "arguments", "launches"), RUNS)
+@pytest.mark.one_in(3)
 def test_two_launches_leave_the_same_results(
     arch: str, kind: str, step: str, arguments: tuple[str, ...], launches: int
 ) -> None:

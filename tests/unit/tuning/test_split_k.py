@@ -63,6 +63,7 @@ def split(text: str, grid: Shape = (3, 3, 1)) -> list[SourceChange]:
 
 
 @pytest.mark.parametrize("name", [*BODIES, "tiles of registers"])
+@pytest.mark.one_in(3)
 def test_split_programs_do_the_same(name: str) -> None:
     needs.simulator()
     needs.compiler()

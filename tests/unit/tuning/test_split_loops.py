@@ -99,6 +99,7 @@ def test_loops_are_dealt_out_and_joined() -> None:
 
 
 @pytest.mark.parametrize("lanes", [4, 64, 256, 1024])
+@pytest.mark.one_in(3)
 def test_split_programs_do_the_same(lanes: int) -> None:
     needs.simulator()
     needs.compiler()

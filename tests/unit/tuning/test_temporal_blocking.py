@@ -151,6 +151,7 @@ def test_as_many_passes_as_keep_the_halo_small() -> None:
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx90a"])
 @pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.one_in(3)
 def test_it_leaves_the_same_memory(name: str, arch: str) -> None:
     (changed,) = block(TEXTS[name])
     for arguments in ((), ("90", "7"), ("1100", "64")):

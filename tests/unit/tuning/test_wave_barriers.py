@@ -77,6 +77,7 @@ def change(text: str, block: tuple[int, int, int] = (256, 1, 1)) -> str:
 
 @pytest.mark.parametrize("size", [256, 64])
 @pytest.mark.parametrize("name", SAME)
+@pytest.mark.one_in(3)
 def test_changed_programs_do_the_same(name: str, size: int) -> None:
     needs.simulator()
     needs.compiler()

@@ -103,6 +103,7 @@ def change(text: str, grid: Shape, block: Shape) -> list[str]:
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.one_in(3)
 def test_tiled_programs_do_the_same(name: str) -> None:
     needs.simulator()
     needs.compiler()
