@@ -66,6 +66,7 @@ def test_a_script_that_fails_is_a_result_with_a_reason() -> None:
     assert result.reason == Reason.COMPILE_FAILED and "power of 2" in result.message
 
 
+@pytest.mark.full
 def test_a_changed_script_is_verified() -> None:
     body = {"arch": "gfx942", "source": SCRIPT.replace("2 * tl", "3 * tl"), "original": SCRIPT, "name": "double.py"}
     document = answer("verify", body)

@@ -82,6 +82,7 @@ def test_an_autotuner_times_again_what_may_be_the_fastest(tmp_path: Path) -> Non
     )
 
 
+@pytest.mark.full
 def test_a_sweep_of_benchmarks_times_again_what_may_be_the_fastest(tmp_path: Path) -> None:
     usual, exact = (
         profile_script(BENCHMARKED, tmp_path / name, limits)
