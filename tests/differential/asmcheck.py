@@ -11,6 +11,7 @@ import re
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from hipsynth.core.errors import CompileFailed, MissingDependency
 
@@ -94,10 +95,14 @@ def compare(before: str, after: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Assembler:
-    """Compiles sources to assembly: a clang++ and the driver arguments that find HIP's headers and bitcode."""
+    """Compiles sources to assembly: a clang++ and the driver arguments that find HIP's headers and bitcode.
+
+    `headers`: a folder for HIP's headers, which take most of the time: compiled once for each set of flags.
+    """
 
     compiler: str
     args: tuple[str, ...]
+    headers: Path
     timeout: float = 120.0
 
     def device(self, text: bytes, arch: str, flags: Sequence[str] = ("-O3",), folder: str | None = None) -> str:
@@ -112,7 +117,19 @@ class Assembler:
 
     def _run(self, text: bytes, more: Sequence[str], folder: str | None) -> str:
         quote = ("-iquote", folder) if folder else ()
-        command = [self.compiler, *self.args, *quote, *more, "-w", "-S", "-o", "-", "-"]
+        return self._compile(text, (*quote, *more, *self._use_headers(more), "-o", "-")).decode()
+
+    def _use_headers(self, more: Sequence[str]) -> Sequence[str]:
+        """The flags that load HIP's headers; none where macros or folders may change them."""
+        if any(flag.startswith(("-D", "-I")) for flag in more):
+            return ()
+        path = self.headers / f"{'_'.join(more)}.pch"
+        if not path.exists():
+            self._compile(b"#include <hip/hip_runtime.h>\n", (*more, "-Xclang", "-emit-pch", "-o", str(path)))
+        return "-Xclang", "-include-pch", "-Xclang", str(path)
+
+    def _compile(self, text: bytes, more: Sequence[str]) -> bytes:
+        command = [self.compiler, *self.args, "-w", "-S", *more, "-"]
         try:
             done = subprocess.run(command, input=text, capture_output=True, timeout=self.timeout, check=False)
         except FileNotFoundError as error:
@@ -121,4 +138,4 @@ class Assembler:
             raise CompileFailed("the compiler did not finish", cause=f"over {self.timeout} s") from error
         if done.returncode != 0:
             raise CompileFailed("the program does not compile", diagnostics=done.stderr.decode(errors="replace"))
-        return done.stdout.decode()
+        return done.stdout

@@ -27,12 +27,12 @@ FOLDERS = ("guards", "conditional")
 
 
 @pytest.fixture(scope="module")
-def assembler() -> Assembler:
+def assembler(tmp_path_factory: pytest.TempPathFactory) -> Assembler:
     from hipsynth.toolchain.driver import COMPATIBILITY
 
     toolchain = needs.compiler()
     args = ("-x", "hip", f"--rocm-path={toolchain.root}", *COMPATIBILITY, *toolchain.include_flags)
-    return Assembler(str(toolchain.clang), args)
+    return Assembler(str(toolchain.clang), args, tmp_path_factory.mktemp("headers"))
 
 
 def _renamed(text: bytes, config: ParseConfig, seed: int) -> bytes:
