@@ -53,14 +53,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_documented_test_passes(project: Path) -> None:
-    done = run_python(project, "-m", "pytest", "-q", "test_norm.py")
-    assert "2 passed" in done.stdout, done.stdout + done.stderr
-
-
-def test_a_kernel_that_reads_its_rows_twice_fails_it(project: Path) -> None:
-    done = run_python(project, "-m", "pytest", "-q", "test_twice.py")
-    assert "2 failed" in done.stdout
+def test_the_documented_test_passes_and_a_kernel_that_reads_its_rows_twice_fails_it(project: Path) -> None:
+    done = run_python(project, "-m", "pytest", "-q", "test_norm.py", "test_twice.py")
+    assert "2 failed, 2 passed" in done.stdout, done.stdout + done.stderr
+    failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED ")]
+    assert len(failed) == 2 and all("test_twice.py" in line for line in failed)
     assert 'counters["EXACT_READ_BYTES"] == x.nbytes' in done.stdout, "the result is as good"
 
 
