@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+from collections.abc import Generator
 from pathlib import Path
 
 import needs
@@ -22,6 +24,22 @@ def pytest_report_header() -> str:
         return "programs run in the sandbox"
     os.environ.setdefault("HIPSYNTH_SANDBOX", "off")
     return "WARNING: no sandbox can be made here: programs run without isolation"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported while tests are collected stays, so that no garbage is looked for in it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """Lets the end of the process collect what stayed."""
+    gc.unfreeze()
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is marked
