@@ -175,7 +175,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def report(folder: Path, out: Path) -> SurveyReport:
-    return survey_folder(folder, SurveyOptions(timeout_s=4.0, workers=2, count=False), out)
+    return survey_folder(folder, SurveyOptions(timeout_s=2.0, workers=2, count=False), out)
 
 
 @pytest.fixture
@@ -213,11 +213,11 @@ def test_a_second_call_resumes_the_first(report: SurveyReport, folder: Path, out
         waiting.append(total)
         return lambda _name: None
 
-    again = survey_folder(folder, SurveyOptions(timeout_s=4.0, count=False), out, start)
+    again = survey_folder(folder, SurveyOptions(timeout_s=2.0, count=False), out, start)
     assert waiting == [0] and again.totals == report.totals
     stored = json.loads(out.read_text())
-    assert stored["totals"] == vars(report.totals) and stored["conditions"]["timeout_s"] == 4.0
-    longer = survey_folder(folder, SurveyOptions(timeout_s=5.0, count=False), out, start)
+    assert stored["totals"] == vars(report.totals) and stored["conditions"]["timeout_s"] == 2.0
+    longer = survey_folder(folder, SurveyOptions(timeout_s=3.0, count=False), out, start)
     assert waiting == [0, 1] and longer.reasons == report.reasons  # only what ran out of time before is tried again
 
 
@@ -233,7 +233,7 @@ def test_rows_of_an_interrupted_call_are_kept(report: SurveyReport, folder: Path
         waiting.append(total)
         return lambda _name: None
 
-    again = survey_folder(folder, SurveyOptions(timeout_s=4.0, count=False), out, start)
+    again = survey_folder(folder, SurveyOptions(timeout_s=2.0, count=False), out, start)
     assert waiting == [1] and again.totals == report.totals and not out.with_name("survey.json.journal").exists()
 
 
