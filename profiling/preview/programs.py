@@ -195,17 +195,17 @@ def interpret_all(
     uncertain as can be. Without `sensitivities`, those of the others are 0."""
     previews: list[Preview] = []
     failures: list[PreviewFailure] = []
-    known = KnownSensitivities() if sensitivities else None
+    learned = KnownSensitivities() if sensitivities else None
     todo, device = select_launches(launches), SharedDevice()
     try:
         while todo:
-            interpreted = interpret_launch(interpreter, todo[0], known.find(todo[0]) if known else 0.0, device)
+            interpreted = interpret_launch(interpreter, todo[0], learned.find(todo[0]) if learned else 0.0, device)
             launch = todo.pop(0)
             if isinstance(interpreted, PreviewFailure):
                 failures.append(interpreted)
                 continue
-            if known:
-                known.add(launch, interpreted.sensitivity)
+            if learned:
+                learned.add(launch, interpreted.sensitivity)
             previews.append(replace(interpreted, sensitivity=MOST_SENSITIVITY) if launch.after_loss else interpreted)
             if launch.follows_itself:
                 previews[-1] = repeat_launch(previews[-1], interpreter, device)
@@ -227,12 +227,12 @@ class KnownSensitivities:
 
     def find(self, launch: DeviceLaunch) -> float | None:
         """The largest of launches like this one; None if too few are known."""
-        for seen, enough in (
+        for earlier, enough in (
             (self.by_shape.get(launch.shape, []), ENOUGH_OF_SHAPE),
             (self.by_kernel.get(launch.symbol, []), ENOUGH_OF_KERNEL),
         ):
-            if len(seen) >= enough:
-                return max(seen)
+            if len(earlier) >= enough:
+                return max(earlier)
         return None
 
     def add(self, launch: DeviceLaunch, sensitivity: float) -> None:

@@ -153,10 +153,10 @@ def test_memory_is_filled_with_data_and_zeros_by_turns() -> None:
 
 
 def test_sensitivities_of_many_shapes_are_learned_from_the_first() -> None:
-    known = KnownSensitivities()
+    learned = KnownSensitivities()
     launches = [DeviceLaunch("walk", "walk(int*)", (groups, 1, 1), (64, 1, 1), 0, b"") for groups in range(1, 12)]
     for number, launch in enumerate(launches):
-        assert known.find(launch) == (None if number < ENOUGH_OF_KERNEL else 0.1 * (ENOUGH_OF_KERNEL - 1))
+        assert learned.find(launch) == (None if number < ENOUGH_OF_KERNEL else 0.1 * (ENOUGH_OF_KERNEL - 1))
         if number < ENOUGH_OF_KERNEL:
-            known.add(launch, 0.1 * number)
-    assert known.find(DeviceLaunch("other", "other()", (1, 1, 1), (64, 1, 1), 0, b"")) is None
+            learned.add(launch, 0.1 * number)
+    assert learned.find(DeviceLaunch("other", "other()", (1, 1, 1), (64, 1, 1), 0, b"")) is None
