@@ -36,6 +36,16 @@ def find_closing(tokens: Sequence[Token], at: int) -> int:
     return -1
 
 
+def find_opening(tokens: Sequence[Token], at: int) -> int:
+    """The index of the bracket that the one at index `at` closes; -1 if there is none."""
+    depth = 0
+    for i in range(at, -1, -1):
+        depth += (tokens[i].text in CLOSING) - (tokens[i].text in OPENING)
+        if depth == 0:
+            return i
+    return -1
+
+
 def split_at(tokens: Sequence[Token], start: int, end: int, separator: str) -> list[Span]:
     """The tokens between separators that stand in no inner brackets."""
     parts, depth, first = [], 0, start

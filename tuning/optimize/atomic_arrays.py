@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from hipsynth.source.tokens import find_closing, split_at
 from hipsynth.tuning.optimize.kernel_body import STEP, Body
+from hipsynth.tuning.optimize.pointer_copies import is_passed_alone
 from hipsynth.tuning.optimize.statements import NotUnderstood
 
 Name = tuple[str, str]  # of a variable, and of the member where it is a parameter that is a structure
@@ -22,7 +23,8 @@ def check_arrays_alone(body: Body, calls: Sequence[int]) -> None:
     if uses != targets:
         raise NotUnderstood("an array that atomic operations change is used otherwise")
     parameters = {parameter.name for parameter in kernel.parameters}
-    if any(not kernel.passes_once(name) for name, member in names if name in parameters and not member):
+    passed = [name for name, member in names if name in parameters and not member]
+    if not all(is_passed_alone(body.program, kernel, name) for name in passed):
         raise NotUnderstood("an array that launches pass twice")
     inside = {body.tokens[i].text for each in body.program.functions for i in range(each.first, each.last)}
     if inside & {name for name, _ in names if name not in parameters}:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from hipsynth.source.declarations import FunctionParameter
@@ -90,6 +91,20 @@ class FusedLaunch:
                     before.subscripts | subscripts, before.written or written
                 )
         return uses_by_name
+
+    def list_arrays(self) -> list[tuple[LaunchStatement, int]]:
+        """The launch with the place of each argument that is an array."""
+        parameters = enumerate(self.kernel.parameters)
+        return [(self.launch, place) for place, parameter in parameters if parameter.base]
+
+    def has_copies(self, swapped: Collection[str] = ()) -> bool:
+        """Whether two arrays of different names may be one, and the kernel may write it; `swapped`: arrays that it
+        writes in another pass."""
+        parameters = self.kernel.parameters
+        read = {p for _, p in self.list_arrays() if parameters[p].constant and self.launch.arguments[p] not in swapped}
+        pairs = itertools.combinations([place for _, place in self.list_arrays()], 2)
+        written = [pair for pair in pairs if not read.issuperset(pair)]
+        return PointerCopies(self.program).has_copies(self.launch, written)
 
     def uses_name(self, at: int, name: str) -> bool:
         """Whether a token stands for a name from outside of the body, such as a parameter's."""
@@ -308,11 +323,12 @@ def come_together(program: ParsedProgram, before: FusedLaunch, after: FusedLaunc
 def keep_arrays_apart(run: Sequence[FusedLaunch], after: FusedLaunch) -> bool:
     """Whether no array that a launch uses may be one of a run's under another name."""
     copies = PointerCopies(after.program)
-    used = [(call.launch, array) for call in run for array in call.uses()]
+    used = [pair for call in run for pair in call.list_arrays()]
     return not any(
-        array != other and copies.may_be_one((after.launch, array), (launch, other))
-        for array in after.uses()
-        for launch, other in used
+        launch.arguments[place] != other.arguments[other_place]
+        and copies.may_be_one((launch, place), (other, other_place))
+        for launch, place in after.list_arrays()
+        for other, other_place in used
     )
 
 

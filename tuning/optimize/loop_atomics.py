@@ -15,6 +15,7 @@ from hipsynth.source.edits import Edit
 from hipsynth.source.layout import read_indent
 from hipsynth.source.tokens import Span, find_closing, split_at, text_between
 from hipsynth.tuning.optimize.kernel_body import Body
+from hipsynth.tuning.optimize.pointer_copies import is_passed_alone
 from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS, STATEMENT_STARTS
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
 
@@ -57,7 +58,7 @@ def _edit_siblings(
 def _find_additions(body: Body, pointer: FunctionParameter) -> list[AtomicAddition]:
     """The kernel's additions to an array; none if it uses the array in another way, or passes it twice."""
     tokens, kernel = body.tokens, body.kernel
-    if not pointer.base or not body.kernel.passes_once(pointer.name):
+    if not pointer.base or not is_passed_alone(body.program, kernel, pointer.name):
         return []
     additions = []
     for i in range(kernel.first, kernel.last):

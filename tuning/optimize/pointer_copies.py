@@ -4,68 +4,225 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
-from hipsynth.source.parse import Token
-from hipsynth.source.tokens import CLOSING, OPENING
+from hipsynth.source.tokens import Span, find_closing, find_opening, split_at, strip_parentheses
+from hipsynth.tuning.optimize.pointer_values import PointerValues, find_arguments, skip_template
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 
-Words = tuple[str, ...]
-_WORD = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|->|::|\S")
-_NAME = re.compile(r"[A-Za-z_]\w*(@\d+)?")
 _CASTS = frozenset({"static_cast", "reinterpret_cast", "const_cast"})
-_ENDS = frozenset({",", ";"})
 _NOTHING = frozenset({"nullptr", "NULL", "new"})
-_DECLARED_BY = frozenset({"*", "&", "auto", "const", "__restrict__"})
+_SAME_ARRAY = frozenset({"data", "get", "begin", "data_ptr"})  # methods that give the array of their object
+_MEMBERS = frozenset({".", "->"})
+_MOST_CALLS = 3  # of functions in functions
+_BASE = re.compile(r"[\w@]+")
 
 
 @dataclass(frozen=True)
 class PointerCopies:
-    """The copies of pointers in a program: the expressions that each variable is given, their names with the place of
-    the declaration."""
+    """The arrays that expressions of the host code may point into, by the copies of pointers in a program."""
 
     program: ParsedProgram
-    values: dict[str, list[Words]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        for name, value in _without_swaps(list(_list_values(self.program))):
-            self.values.setdefault(name, []).append(value)
+    @cached_property
+    def _values(self) -> PointerValues:
+        return PointerValues(self.program)
 
-    def may_be_one(self, one: tuple[LaunchStatement, str], other: tuple[LaunchStatement, str]) -> bool:
+    def may_be_one(self, one: tuple[LaunchStatement, int], other: tuple[LaunchStatement, int]) -> bool:
         """Whether two arguments, each with its launch, may point into one array, by what the host code copies."""
-        return self._meet(*(self._read_argument(*each) for each in (one, other)))
+        first, second = (find_arguments(self.program, launch)[place] for launch, place in (one, other))
+        return self._meet(first, second)
 
     def has_copies(self, launch: LaunchStatement, pairs: Iterable[tuple[int, int]]) -> bool:
         """Whether two arguments of a launch, by their places, are written differently and may point into one array."""
-        passed = [[(launch, launch.arguments[place]) for place in pair] for pair in pairs]
-        return any(a[1] != b[1] and self.may_be_one(a, b) for a, b in passed)
+        return any(
+            launch.arguments[a] != launch.arguments[b] and self.may_be_one((launch, a), (launch, b)) for a, b in pairs
+        )
 
-    def _read_argument(self, launch: LaunchStatement, argument: str) -> Words:
-        tokens = (token for token in self.program.tokens if launch.start <= token.start < launch.end)
-        names = {token.text: _spell_token(self.program, token) for token in tokens}
-        return tuple(names.get(word, word) for word in _WORD.findall(argument))
+    def list_copies(self, at: int) -> list[str]:
+        """The variables, arrays and structures that are given what the variable at a token points to."""
+        name, values = self._values.spell_token(at), self._values
+        given = itertools.chain(values.values.items(), values.elements.items())
+        return [other for other, spans in given if any(name in self._list_roots(span) for span in spans)]
 
-    def _meet(self, one: Words, other: Words) -> bool:
+    # --- comparison --------------------------------------------------------------------------------------------------
+
+    def _meet(self, one: Span, other: Span, depth: int = 0) -> bool:
         """Whether two expressions may point into one array; choices by the same condition are compared by sides."""
-        choices = [_split_choice(self._unfold(words)) for words in (one, other)]
-        if choices[0] and choices[1] and choices[0][0] == choices[1][0]:
-            return any(self._meet(a, b) for a, b in zip(choices[0][1:], choices[1][1:], strict=True))
-        return bool(self._find_arrays(one) & self._find_arrays(other))
+        choices = [self._split_choice(self._unfold(span)) for span in (one, other)]
+        if choices[0] and choices[1] and self._is_same(choices[0][0], choices[1][0]):
+            return any(self._meet(a, b, depth) for a, b in zip(choices[0][1:], choices[1][1:], strict=True))
+        return self._share(self._find_arrays(one), self._find_arrays(other), depth)
 
-    def _unfold(self, words: Words) -> Words:
-        """The only expression that a variable is given, if the words are its name."""
-        values = self.values.get(words[0], []) if len(words) == 1 else []
-        return _strip_brackets(values[0]) if len(values) == 1 else _strip_brackets(words)
+    def _is_same(self, one: Span, other: Span) -> bool:
+        return self._values.spell(one) == self._values.spell(other)
 
-    def _find_arrays(self, words: Words) -> set[str]:
+    def _unfold(self, span: Span) -> Span:
+        """The only expression that a variable is given, if the expression is its name."""
+        values = self._values.values.get(self._values.spell_token(span[0]), []) if span[1] - span[0] == 1 else []
+        return self._strip_casts(values[0] if len(values) == 1 else span)
+
+    def _share(self, some: set[str], others: set[str], depth: int) -> bool:
+        """Whether two variables, one of each set, may point into one array."""
+        pairs = itertools.product(some, others)
+        return bool(some & others) or any(self._is_one_element(a, b) or self._is_passed(a, b, depth) for a, b in pairs)
+
+    def _is_one_element(self, one: str, other: str) -> bool:
+        """Whether one of two variables is an element or member that may be given what the other one is."""
+        bases = [_find_base(name) for name in (one, other)]
+        if bases[0] == bases[1]:
+            return _may_have_one_subscript(one, other)
+        if not any(base in self._values.elements for base in bases):
+            return False
+        arrays = [{name} | self._list_element_arrays(base) for name, base in zip((one, other), bases, strict=True)]
+        return bool(arrays[0] & arrays[1])
+
+    def _list_element_arrays(self, base: str) -> set[str]:
+        return set().union(*map(self._find_arrays, self._values.elements.get(base, ())))
+
+    def _is_passed(self, one: str, other: str, depth: int) -> bool:
+        """Whether calls pass for a parameter what the other variable is, or what they pass for that."""
+        first, second = (self._values.parameters.get(name) for name in (one, other))
+        if depth >= _MOST_CALLS or first is second is None:
+            return False
+        if first and second and first.function == second.function:
+            calls = self._values.calls.get(first.function, ())
+            return any(self._meet(call[first.place], call[second.place], depth + 1) for call in calls)
+        parameter, rest = (first, other) if first else (second, one)
+        assert parameter is not None
+        calls = self._values.calls.get(parameter.function, ())
+        return any(self._share(self._find_arrays(call[parameter.place]), {rest}, depth + 1) for call in calls)
+
+    # --- expressions -------------------------------------------------------------------------------------------------
+
+    def _find_arrays(self, span: Span) -> set[str]:
         """What an expression may point into: the variables that it names, and those that they are copies of."""
+        return self._follow_copies(set(self._list_roots(span)))
+
+    def _follow_copies(self, new: set[str]) -> set[str]:
         arrays: set[str] = set()
-        new = set(_list_roots(words))
         while new:
             arrays |= new
-            new = {root for name in new for value in self.values.get(name, []) for root in _list_roots(value)} - arrays
+            values = [value for name in new for value in self._values.values.get(name, ())]
+            new = {root for value in values for root in self._list_roots(value)} - arrays
         return arrays
+
+    def _list_roots(self, span: Span, depth: int = 0) -> Iterator[str]:
+        """The variables or members whose pointers an expression copies or moves; none for numbers."""
+        tokens, (start, end) = self.program.tokens, self._strip_casts(span)
+        if start >= end or depth > _MOST_CALLS or tokens[start].text in _NOTHING:
+            return
+        if choice := self._split_choice((start, end)):
+            parts = list(choice[1:])
+        elif tokens[start].text == "{":
+            parts = split_at(tokens, start + 1, end - 1, ",")
+        elif len(parts := self._split_sum((start, end))) == 1:
+            yield from self._list_roots_of_operand((start, end), depth)
+            return
+        yield from itertools.chain.from_iterable(self._list_roots(part, depth) for part in parts)
+
+    def _list_roots_of_operand(self, span: Span, depth: int) -> Iterator[str]:
+        tokens, (start, end) = self.program.tokens, span
+        if tokens[start].text == "&" and tokens[end - 1].text == "]":
+            yield from self._list_roots((start + 1, find_opening(tokens, end - 1)), depth)
+            return
+        opening = find_opening(tokens, end - 1) if tokens[end - 1].text == ")" else -1
+        called = self._find_called(opening)
+        if opening < 0 and tokens[start].identifier and not self._values.is_number(end - 1):
+            yield "".join(self._values.spell(span))
+        elif called > start and tokens[called - 1].text in _MEMBERS:
+            is_array = tokens[called].text in _SAME_ARRAY
+            yield "".join(self._values.spell((start, called - 1 if is_array else end)))
+        elif called >= start:
+            yield from self._list_roots_of_call(called, split_at(tokens, opening + 1, end - 1, ","), depth)
+
+    def _find_called(self, opening: int) -> int:
+        """The token that names what is called with the bracket at a token; -1 for no call."""
+        tokens = self.program.tokens
+        named = (i for i in range(opening - 1, -1, -1) if tokens[i].identifier)
+        return next((i for i in named if skip_template(self.program, i + 1) == opening), -1) if opening > 0 else -1
+
+    def _list_roots_of_call(self, at: int, arguments: list[Span], depth: int) -> Iterator[str]:
+        """What a function may return: its arguments; of one that the file defines, what its returns name."""
+        name, values = self.program.tokens[at].text, self._values
+        lambdas = [span for span in values.values.get(values.spell_token(at), ()) if self._is_lambda(span)]
+        for span in lambdas:
+            for value in values.list_returned(span):
+                yield from self._list_roots(value, depth + 1)
+        if name not in values.returned:
+            yield from itertools.chain.from_iterable(self._list_roots(each, depth + 1) for each in arguments)
+            return
+        returned = {root for value in values.returned[name] for root in self._list_roots(value, depth + 1)}
+        for root in self._follow_copies(returned):
+            parameter = values.parameters.get(root)
+            if parameter and parameter.function == name and parameter.place < len(arguments):
+                yield from self._list_roots(arguments[parameter.place], depth + 1)
+            elif not values.is_new(_find_base(root), name):
+                yield root
+
+    def _is_lambda(self, span: Span) -> bool:
+        return self.program.tokens[span[0]].text == "["
+
+    def _strip_casts(self, span: Span) -> Span:
+        """An expression without parentheses and casts around all of it."""
+        tokens = self.program.tokens
+        while span[0] < span[1]:
+            start, end = span = strip_parentheses(tokens, span)
+            is_cast = tokens[start].text in _CASTS
+            opening = skip_template(self.program, start + 1) if is_cast else start
+            close = find_closing(tokens, opening) if tokens[opening].text == "(" else -1
+            if is_cast and close == end - 1:
+                span = opening + 1, close
+            elif not is_cast and 0 < close < end - 1 and tokens[close - 1].text == "*":
+                span = close + 1, end
+            else:
+                break
+        return span
+
+    def _split_sum(self, span: Span) -> list[Span]:
+        """The parts of an expression between the signs + and - outside brackets."""
+        tokens = self.program.tokens
+        return [part for each in split_at(tokens, *span, "+") for part in split_at(tokens, *each, "-")]
+
+    def _split_choice(self, span: Span) -> tuple[Span, Span, Span] | None:
+        """The condition and both sides of `a ? b : c`."""
+        tokens = self.program.tokens
+        condition, *rest = split_at(tokens, *span, "?")
+        if not rest:
+            return None
+        sides = split_at(tokens, rest[0][0], span[1], ":")
+        inner = len(split_at(tokens, *sides[0], "?"))  # as many choices are open in the first side
+        if inner >= len(sides):
+            return None
+        return condition, (sides[0][0], sides[inner - 1][1]), (sides[inner][0], span[1])
+
+
+def _find_base(name: str) -> str:
+    """The array or structure that a variable is an element or member of; the variable itself if it is neither."""
+    match = _BASE.match(name)
+    return match[0] if match else name
+
+
+def _may_have_one_subscript(one: str, other: str) -> bool:
+    """Whether two different elements of an array of pointers may be one: their subscripts are not both numbers, and
+    name other variables."""
+    if "." in one or "->" in one or "[" not in one or "[" not in other:
+        return False
+    named = [set(re.findall(r"[A-Za-z_]\w*@?\w*", name.partition("[")[2])) for name in (one, other)]
+    return named[0] != named[1]
+
+
+def is_passed_alone(program: ParsedProgram, kernel: KernelDefinition, name: str) -> bool:
+    """Whether no launch passes what may be a parameter's array as another argument, too."""
+    at = [parameter.name for parameter in kernel.parameters].index(name)
+    others = [(at, place) for place in range(len(kernel.parameters)) if place != at]
+    copies = PointerCopies(program)
+    return not any(
+        launch.arguments.count(launch.arguments[at]) > 1 or copies.has_copies(launch, others)
+        for launch in kernel.launches
+    )
 
 
 def has_distinct_pointers(program: ParsedProgram, kernel: KernelDefinition) -> bool:
@@ -88,112 +245,3 @@ def has_distinct_pointers(program: ParsedProgram, kernel: KernelDefinition) -> b
 def _is_constant(kernel: KernelDefinition, place: int) -> bool:
     """Whether a parameter points to what the kernel may not write: two such may be one array."""
     return kernel.parameters[place].text.split("*")[0].split().count("const") > 0
-
-
-def _spell_token(program: ParsedProgram, token: Token) -> str:
-    """A token's text, a variable's with the place of its declaration; 0 for variables that are numbers."""
-    entities = [entity for entity in program.entities(token) if entity.user and entity.category != "function"]
-    if not token.identifier or len(entities) != 1:
-        return token.text
-    return "0" if entities[0].shape in ("integer", "real") else f"{token.text}@{entities[0].place[1]}"
-
-
-def _list_values(program: ParsedProgram) -> Iterator[tuple[str, Words]]:
-    """The variables that are declared with a value or assigned one, with the words of it."""
-    tokens = program.tokens
-    for i in range(2, len(tokens) - 1):
-        if not tokens[i - 1].identifier or tokens[i - 2].text in (".", "->", "::"):
-            continue
-        is_declared = tokens[i].text in ("(", "{") and tokens[i - 2].text in _DECLARED_BY
-        if tokens[i].text == "=" or is_declared:
-            yield (
-                _spell_token(program, tokens[i - 1]),
-                tuple(_spell_token(program, token) for token in _read_value(tokens, i + 1)),
-            )
-
-
-def _read_value(tokens: Sequence[Token], start: int) -> Sequence[Token]:
-    """The tokens of an expression, up to a comma, semicolon or bracket that ends it."""
-    depth, end = 0, start
-    while end < len(tokens) and (depth or tokens[end].text not in _ENDS):
-        depth += (tokens[end].text in OPENING) - (tokens[end].text in CLOSING)
-        if depth < 0:
-            break
-        end += 1
-    return tokens[start:end]
-
-
-def _without_swaps(values: list[tuple[str, Words]]) -> Iterator[tuple[str, Words]]:
-    """The values without those of `t = a; a = b; b = t;`, which leave two pointers as different as they were."""
-    at = 0
-    while at < len(values):
-        three = values[at : at + 3]
-        names, sources = [name for name, _ in three], [words for _, words in three]
-        if len(three) == 3 and sources == [(names[1],), (names[2],), (names[0],)]:
-            at += 3
-            continue
-        yield values[at]
-        at += 1
-
-
-def _strip_brackets(words: Words) -> Words:
-    """An expression without brackets and casts around all of it."""
-    while words:
-        close = _find_close(words, 0) if words[0] == "(" else -1
-        if close == len(words) - 1:
-            words = words[1:-1]
-        elif close > 0 and words[close - 1] == "*":
-            words = words[close + 1 :]
-        elif words[0] in _CASTS and "(" in words and _find_close(words, words.index("(")) == len(words) - 1:
-            words = words[words.index("(") + 1 : -1]
-        else:
-            break
-    return words
-
-
-def _find_close(words: Words, opening: int) -> int:
-    depths = itertools.accumulate((word in OPENING) - (word in CLOSING) for word in words[opening:])
-    return next((opening + at for at, depth in enumerate(depths) if depth == 0), -1)
-
-
-def _split_words(words: Words, separators: str) -> list[Words]:
-    """The parts of an expression between signs outside brackets."""
-    parts: list[list[str]] = [[]]
-    depth = 0
-    for word in words:
-        depth += (word in OPENING) - (word in CLOSING)
-        if depth == 0 and word in separators:
-            parts.append([])
-        else:
-            parts[-1].append(word)
-    return [tuple(part) for part in parts]
-
-
-def _split_choice(words: Words) -> tuple[Words, Words, Words] | None:
-    """The condition and both sides of `a ? b : c`."""
-    condition = _split_words(words, "?")[0]
-    inner = depth = 0
-    for at in range(len(condition) + 1, len(words)):
-        depth += (words[at] in OPENING) - (words[at] in CLOSING)
-        if depth == 0 and words[at] == ":" and inner == 0:
-            return condition, words[len(condition) + 1 : at], words[at + 1 :]
-        if depth == 0 and words[at] in "?:":
-            inner += 1 if words[at] == "?" else -1
-    return None
-
-
-def _list_roots(words: Words) -> Iterator[str]:
-    """The variables or members whose pointers an expression copies or moves; none for calls and numbers."""
-    words = _strip_brackets(words)
-    if choice := _split_choice(words):
-        yield from itertools.chain(_list_roots(choice[1]), _list_roots(choice[2]))
-    elif len(parts := _split_words(words, "+-")) > 1:
-        yield from itertools.chain.from_iterable(map(_list_roots, parts))
-    elif words[:1] == ("&",) and words[-1:] == ("]",):
-        last = max(i for i in range(len(words)) if words[i] == "[" and _find_close(words, i) == len(words) - 1)
-        yield from _list_roots(words[1:last])
-    elif words and _NAME.fullmatch(words[0]) and words[0] not in _NOTHING:
-        while words[-2:] == ("(", ")") and words[-4:-2] in ((".", "data"), (".", "get")):
-            words = words[:-4]
-        if "(" not in words and "*" not in words:
-            yield "".join(words)

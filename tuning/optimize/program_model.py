@@ -59,11 +59,6 @@ class KernelDefinition:
     def independent(self) -> bool:
         return not self.together and not self.fixed
 
-    def passes_once(self, name: str) -> bool:
-        """Whether no launch passes what it passes for a parameter as another argument, too."""
-        at = [parameter.name for parameter in self.parameters].index(name)
-        return all(launch.arguments.count(launch.arguments[at]) == 1 for launch in self.launches)
-
     def resolve_type(self, kind: str) -> str:
         """The type that all launches give for a parameter of the template; any other type as it is."""
         name = kind.removeprefix("const ")
@@ -90,6 +85,7 @@ class ParsedProgram:
     # Names of functions and macros that contain a barrier, or call what does.
     barriers: frozenset[str] = frozenset()
     functions: tuple[KernelDefinition, ...] = ()  # of the device that are no kernels
+    declared: tuple[FunctionDeclaration, ...] = field(default=(), repr=False)  # all functions with a body
 
     def entities(self, token: Token) -> frozenset[Entity]:
         return self.referents.get(token.start, frozenset())
@@ -113,7 +109,7 @@ def read_program(text: str, arch: str) -> ParsedProgram:
     bare = ParsedProgram(text, parsed.unit, parsed.tokens, (), parsed.referents, macros, arch, barriers)
     kernels = tuple(_kernel(bare, parsed, bodies, function) for function in parsed.kernels)
     functions = tuple(_device_function(function) for function in parsed.functions if _is_of_device(bare, function))
-    return replace(bare, kernels=kernels, functions=functions)
+    return replace(bare, kernels=kernels, functions=functions, declared=parsed.functions)
 
 
 def spell_coordinates(text: str) -> str:

@@ -16,6 +16,7 @@ from hipsynth.source.tokens import Span, find_closing, text_between
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.loop_atomics import edit_loop_atomics
 from hipsynth.tuning.optimize.loop_entry import changes_in_each_iteration, write_entry
+from hipsynth.tuning.optimize.pointer_copies import is_passed_alone
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 
@@ -78,11 +79,9 @@ class _Writer:
         """The uses of each element that the loop changes and that stays the same one."""
         if self.body.may_return(loop):
             return []
-        names = [
-            parameter.name
-            for parameter in self.body.kernel.parameters
-            if parameter.base and not parameter.constant and self.body.kernel.passes_once(parameter.name)
-        ]
+        program, kernel = self.body.program, self.body.kernel
+        written = [each.name for each in kernel.parameters if each.base and not each.constant]
+        names = [name for name in written if is_passed_alone(program, kernel, name)]
         uses = [self._find_uses(loop, name) for name in names if self._is_subscripted(name)]
         return [spans for spans in uses if spans and self._is_unobserved(loop, spans[0])]
 

@@ -6,7 +6,7 @@ import pytest
 
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.kernel_fusion import find_fusions
-from hipsynth.tuning.optimize.pointer_copies import has_distinct_pointers
+from hipsynth.tuning.optimize.pointer_copies import has_distinct_pointers, is_passed_alone
 from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 
@@ -21,6 +21,17 @@ __global__ void scale(const float* x, float* y, int n) {
 __global__ void shift(const float* x, float* y, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) y[i] = x[n - 1 - i] + 1;
+}
+float* pick(bool other, float* x, float* y) { return other ? x : y; }
+template <typename T> T* walk(T* x, int n) { T* at = x + n; return at; }
+float* grab(int n) {
+  float* p = nullptr;
+  return hipMalloc(&p, 4 * n) ? nullptr : p;
+}
+float* workspace(int n) {
+  static float* p = nullptr;
+  if (!p && hipMalloc(&p, 4 * n)) return nullptr;
+  return p;
 }
 void run(float* first, float* second, int same, int n) {
   float *a, *b, *c, *d;
@@ -53,6 +64,17 @@ def write_text(declared: str, passed: str) -> str:
         ("auto* w = reinterpret_cast<float*>(same ? a : b);", "a w c"),
         ("float* v = (float*)a; float* w = n > 7 ? (same ? v : c) : b;", "a w c"),
         ("float* w = same ? buffers.in : b;", "buffers.in w c"),
+        ("float* w = pick(same, a, b);", "a w c"),
+        ("", "a pick(same,a,b) c"),
+        ("auto* w = walk<float>(a, n);", "a w c"),
+        ("auto choose = [&](bool one) { return one ? a : b; }; float* w = choose(same);", "b w c"),
+        ("float *v = workspace(n), *w = workspace(n);", "v w c"),
+        ("", "buffers.in a c"),
+        ("", "slots[1] b c"),
+        ("int i = n % 2;", "slots[i] slots[1] c"),
+        ("Buffers others; others.out = a;", "others.out a c"),
+        ("for (float* w : slots) { if (w) c = w; }", "c a d"),
+        ("float* w = n > 7 ? c : n > 5 ? d : a;", "a w c"),
     ],
 )
 def test_copies_of_pointers_are_not_distinct(declared: str, passed: str) -> None:
@@ -74,6 +96,11 @@ def test_copies_of_pointers_are_not_distinct(declared: str, passed: str) -> None
         ("float* w = same ? a : b; float* v = same ? b : a;", "w v c"),
         ("float* w = a + n; float* v = b + n;", "w v c"),
         ("std::vector<float> w(n), v(n);", "w.data() v.data() c"),
+        ("float *w = pick(same, a, b), *v = pick(same, c, d);", "w v first"),
+        ("float *w = grab(n), *v = grab(n);", "w v c"),
+        ("auto* w = walk<float>(a, n);", "w b c"),
+        ("Buffers others{c, d};", "buffers.in others.out c"),
+        ("int i = n % 2;", "slots[i] slots[1-i] c"),
     ],
 )
 def test_other_pointers_stay_distinct(declared: str, passed: str) -> None:
@@ -85,3 +112,21 @@ def test_other_pointers_stay_distinct(declared: str, passed: str) -> None:
 def test_launches_whose_arrays_may_be_one_are_not_joined(declared: str, joined: bool) -> None:
     program = read_program(write_text(declared, "a b w"), "gfx942")
     assert bool(list(find_fusions(program))) == joined
+
+
+@pytest.mark.parametrize(
+    ("calls", "distinct"),
+    [("run(p, q, 1, 8);", True), ("run(p, q, 1, 8);\n  run(q, p, 1, 8);", True), ("run(p, p, 1, 8);", False),
+     ("float* r = same ? p : q;\n  run(p, r, 1, 8);", False)],
+)  # fmt: skip
+def test_parameters_are_what_calls_pass(calls: str, distinct: bool) -> None:
+    main = f"void go(float* p, float* q, int same) {{\n  {calls}\n}}\nint main()"
+    program = read_program(write_text("", "first second c").replace("int main()", main), "gfx942")
+    assert has_distinct_pointers(program, program.kernels[0]) == distinct
+
+
+@pytest.mark.parametrize("declared", ["float* w = same ? a : b;", "float* w = pick(same, b, a);"])
+def test_an_array_of_another_name_is_not_passed_alone(declared: str) -> None:
+    program = read_program(write_text(declared, "w b c"), "gfx942")
+    assert not is_passed_alone(program, program.kernels[0], "y")
+    assert is_passed_alone(program, program.kernels[1], "y")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from hipsynth.source.tokens import Span, find_closing
 from hipsynth.source.type_sizes import type_bytes
 from hipsynth.tuning.optimize.kernel_body import Body
+from hipsynth.tuning.optimize.pointer_copies import is_passed_alone
 from hipsynth.tuning.optimize.program_constants import find_constants, read_number
 from hipsynth.tuning.optimize.source_changes.row_loops import RowLoop, RowReader
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
@@ -264,7 +265,7 @@ class _RowElements:
         """Whether every launch passes an array for one parameter alone, and no other one can hold its address."""
         kernel = self.body.kernel
         plain = all(each.base or ("*" not in each.text and type_bytes(each.type)) for each in kernel.parameters)
-        return plain and bool(kernel.launches) and kernel.passes_once(root)
+        return plain and bool(kernel.launches) and is_passed_alone(self.body.program, kernel, root)
 
     def _check_owner(self, root: str, at: int, key: Key, spans: Sequence[Span], span: Span) -> None:
         """Raises NotUnderstood unless a lane alone uses the elements, in these places alone."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from hipsynth.source.edits import Edit
 from hipsynth.source.tokens import find_closing, split_at
+from hipsynth.tuning.optimize.pointer_copies import is_passed_alone
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations.atomics import LONG_TYPES, count_fixed_addresses, find_atomic_statements
@@ -87,7 +88,7 @@ def find_type(program: ParsedProgram, kernel: KernelDefinition) -> str:
     named = {tokens[i].text for address in addresses for i in range(*address)} & arrays.keys()
     uses = sum(tokens[i].text in named for i in span)
     types = {arrays[name] for name in named}
-    is_alone = uses == len(calls) and all(kernel.passes_once(name) for name in named)
+    is_alone = uses == len(calls) and all(is_passed_alone(program, kernel, name) for name in named)
     return types.pop() if is_alone and len(types) == 1 and types <= TYPES else ""
 
 

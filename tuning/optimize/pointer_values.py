@@ -1,0 +1,223 @@
+"""What host code gives to its pointers: values of variables and of functions' parameters, and what functions return."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from hipsynth.source.declarations import FunctionDeclaration
+from hipsynth.source.entities import Entity
+from hipsynth.source.tokens import CLOSING, OPENING, Span, find_closing, find_opening, split_at
+from hipsynth.tuning.optimize.program_model import LaunchStatement, ParsedProgram
+
+Words = tuple[str, ...]
+_DECLARED_BY = frozenset({"*", "&", "auto", "const", "__restrict__"})
+_ENDS = frozenset({",", ";"})
+_MEMBERS = frozenset({".", "->"})
+
+
+@dataclass(frozen=True)
+class HostParameter:
+    """A parameter of a function: the function's name, and its place among the parameters."""
+
+    function: str
+    place: int
+
+
+@dataclass(frozen=True)
+class PointerValues:
+    """The expressions that pointers get in a program, by the names of variables with the places of their declarations.
+
+    `elements`: those of the elements and members of arrays and structures; `parameters`: of functions that are called;
+    `calls`: the arguments of each call; `returned`: the expressions that functions and lambdas return."""
+
+    program: ParsedProgram
+    values: dict[str, list[Span]] = field(default_factory=dict)
+    elements: dict[str, list[Span]] = field(default_factory=dict)
+    parameters: dict[str, HostParameter] = field(default_factory=dict)
+    calls: dict[str, list[list[Span]]] = field(default_factory=dict)
+    returned: dict[str, list[Span]] = field(default_factory=dict)
+    bodies: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # of functions: bytes
+
+    def __post_init__(self) -> None:
+        for name, value in self._without_swaps(list(self._list_values())):
+            self.values.setdefault(name, []).append(value)
+        for name, value in self._list_elements():
+            self.elements.setdefault(name, []).append(value)
+        kernels = {kernel.name for kernel in self.program.kernels}
+        for function in self.program.declared:
+            if function.name not in kernels:
+                self._read_function(function)
+
+    def spell(self, span: Span) -> Words:
+        """The words of an expression: variables with the places of their declarations."""
+        return tuple(self.spell_token(i) for i in range(*span))
+
+    def spell_token(self, at: int) -> str:
+        """A token's text, of a variable as names have it."""
+        variable = self._find_entity(at)
+        text = self.program.tokens[at].text
+        is_member = self.program.tokens[at - 1].text in _MEMBERS
+        return text if variable is None or is_member else f"{text}@{variable.place[1]}"
+
+    def is_number(self, at: int) -> bool:
+        """Whether a token names a variable that is a number."""
+        variable = self._find_entity(at)
+        return variable is not None and variable.shape in ("integer", "real")
+
+    def _find_entity(self, at: int) -> Entity | None:
+        """The variable, parameter or member that a token names."""
+        token = self.program.tokens[at]
+        entities = [each for each in self.program.entities(token) if each.user and each.category != "function"]
+        return entities[0] if token.identifier and len(entities) == 1 else None
+
+    def is_new(self, name: str, function: str) -> bool:
+        """Whether a name is that of a variable which each call of a function has anew."""
+        place = int(name.partition("@")[2] or -1)
+        if not any(start <= place < end for start, end in self.bodies.get(function, ())):
+            return False
+        tokens = self.program.tokens
+        at = first = next(i for i, token in enumerate(tokens) if token.start == place)
+        while tokens[first - 1].text not in (";", "{", "}"):
+            first -= 1
+        return "static" not in {token.text for token in tokens[first:at]}
+
+    # --- variables ---------------------------------------------------------------------------------------------------
+
+    def _list_values(self) -> Iterator[tuple[str, Span]]:
+        """The variables that are declared with a value or assigned one, with it; members by their whole text."""
+        tokens = self.program.tokens
+        for i in range(2, len(tokens) - 1):
+            text = tokens[i].text
+            is_built = text in ("(", "{") and tokens[i - 2].text in _DECLARED_BY
+            if text != "=" and not is_built and not (text == ":" and self._declares(i)):
+                continue
+            first = self._find_variable(i)
+            if first >= 0 and (text == "=" or first == i - 1):
+                yield "".join(self.spell((first, i))), self._read_value(i + 1)
+
+    def _list_elements(self) -> Iterator[tuple[str, Span]]:
+        """The arrays and structures of which elements or members are given a value, with it."""
+        tokens = self.program.tokens
+        for i in range(2, len(tokens) - 1):
+            text = tokens[i].text
+            first = self._find_variable(i) if text in ("=", "{", "(") else -1
+            if first < 0:
+                continue
+            name, opening = self.spell_token(first), i + 1 if text == "=" else i
+            if text == "=" and tokens[opening].text != "{" and first < i - 1:
+                yield name, self._read_value(opening)
+            elif tokens[opening].text in ("{", "(") and (text == "=" or self._declares(first + 1)):
+                inside = opening + 1, find_closing(tokens, opening)
+                yield from ((name, self._skip_designator(part)) for part in self._split_braces(inside))
+
+    def _split_braces(self, span: Span) -> Iterator[Span]:
+        """The values of a list, also of lists in it."""
+        for start, end in split_at(self.program.tokens, *span, ","):
+            if start < end and self.program.tokens[start].text == "{":
+                yield from self._split_braces((start + 1, end - 1))
+            elif start < end:
+                yield start, end
+
+    def _skip_designator(self, span: Span) -> Span:
+        """The value in `.member = value`."""
+        parts = split_at(self.program.tokens, *span, "=")
+        return parts[-1] if self.program.tokens[span[0]].text == "." and len(parts) == 2 else span
+
+    def _find_variable(self, end: int) -> int:
+        """The first token of the `name`, `name.member` or `name[...]` that ends before a token; -1 for others."""
+        tokens, at = self.program.tokens, end - 1
+        while True:
+            if tokens[at].text == "]":
+                at = find_opening(tokens, at) - 1
+            elif not tokens[at].identifier:
+                return -1
+            elif tokens[at - 1].text in _MEMBERS:
+                at -= 2
+            else:
+                return -1 if tokens[at - 1].text == "::" else at
+
+    def _declares(self, at: int) -> bool:
+        """Whether the name before a token is declared there."""
+        name = self.program.tokens[at - 1]
+        return any(entity.user and entity.place[1] == name.start for entity in self.program.entities(name)
+                   if entity.category == "variable")  # fmt: skip
+
+    def _read_value(self, start: int) -> Span:
+        """An expression, up to a comma, semicolon or bracket that ends it."""
+        tokens, depth, end = self.program.tokens, 0, start
+        while end < len(tokens) and (depth or tokens[end].text not in _ENDS):
+            depth += (tokens[end].text in OPENING) - (tokens[end].text in CLOSING)
+            if depth < 0:
+                break
+            end += 1
+        return start, end
+
+    def _without_swaps(self, values: list[tuple[str, Span]]) -> Iterator[tuple[str, Span]]:
+        """The values without those of `t = a; a = b; b = t;`, which leave two pointers as different as they were."""
+        at = 0
+        while at < len(values):
+            three = values[at : at + 3]
+            names, sources = [name for name, _ in three], ["".join(self.spell(span)) for _, span in three]
+            if len(three) == 3 and sources == [*names[1:], names[0]]:
+                at += 3
+                continue
+            yield values[at]
+            at += 1
+
+    # --- functions ---------------------------------------------------------------------------------------------------
+
+    def _read_function(self, function: FunctionDeclaration) -> None:
+        """Notes what a function returns, and the arguments of its calls."""
+        tokens, name = self.program.tokens, function.name
+        self.returned.setdefault(name, []).extend(self.list_returned((function.first, function.last)))
+        self.bodies.setdefault(name, []).append((function.start, function.end))
+        calls = list(self._list_calls(function))
+        if calls:
+            self.calls.setdefault(name, []).extend(calls)
+        close = find_closing(tokens, function.named + 1)
+        spans = split_at(tokens, function.named + 2, close, ",")
+        for place, (parameter, span) in enumerate(zip(function.parameters, spans, strict=False)):
+            at = next((i for i in range(*span) if tokens[i].text == parameter.name), -1)
+            if at >= 0:
+                self.parameters[self.spell_token(at)] = HostParameter(name, place)
+
+    def list_returned(self, span: Span) -> Iterator[Span]:
+        """The expressions of the returns among tokens."""
+        for i in range(*span):
+            if self.program.tokens[i].text == "return":
+                yield self._read_value(i + 1)
+
+    def _list_calls(self, function: FunctionDeclaration) -> Iterator[list[Span]]:
+        """The arguments of each call that gives as many as there are parameters."""
+        tokens = self.program.tokens
+        for i in range(len(tokens) - 1):
+            is_name = tokens[i].text == function.name and tokens[i].start != function.name_start
+            if not is_name or not any(each.category == "function" for each in self.program.entities(tokens[i])):
+                continue
+            opening = skip_template(self.program, i + 1)
+            if tokens[opening].text == "(":
+                spans = split_at(tokens, opening + 1, find_closing(tokens, opening), ",")
+                if len(spans) == len(function.parameters):
+                    yield spans
+
+
+def skip_template(program: ParsedProgram, at: int) -> int:
+    """The token behind the template arguments that begin at a token; the token itself without any."""
+    tokens = program.tokens
+    if tokens[at].text != "<":
+        return at
+    depths = itertools.accumulate(
+        {"<": 1, ">": -1, ">>": -2, ";": -99}.get(tokens[i].text, 0) for i in range(at, len(tokens))
+    )
+    end = next((at + i for i, depth in enumerate(depths) if depth <= 0), at)
+    return at if tokens[end].text == ";" else end + 1
+
+
+def find_arguments(program: ParsedProgram, launch: LaunchStatement) -> list[Span]:
+    """The tokens of each argument of a launch."""
+    tokens = program.tokens
+    close = next(i for i, token in enumerate(tokens) if token.end >= launch.end) - 1
+    parts = split_at(tokens, find_opening(tokens, close) + 1, close, ",")
+    return parts[len(parts) - len(launch.arguments) :]
