@@ -167,7 +167,8 @@ class _RepeatedLaunch:
         how many elements that are."""
         uses = self.call.uses()
         written = {array for array, use in uses.items() if use.written}
-        if not written or not all(map(_PLAIN.fullmatch, uses)) or not set(loop.swapped) <= uses.keys():
+        is_known = all(map(_PLAIN.fullmatch, uses)) and set(loop.swapped) <= uses.keys()
+        if not written or not is_known or self.call.has_copies(loop.swapped):
             raise NotUnderstood("arrays that may overlap")
         exchanged = written | set(loop.swapped)
         if loop.swapped and exchanged != set(loop.swapped):

@@ -15,11 +15,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from hipsynth.source.declarations import LAUNCH_CLOSE
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.parse import Token
-from hipsynth.source.tokens import find_closing, split_at
+from hipsynth.source.tokens import find_closing, find_opening, split_at
 from hipsynth.tuning.optimize.function_text import choose_free_name
 from hipsynth.tuning.optimize.fused_program import Fusion
+from hipsynth.tuning.optimize.pointer_copies import PointerCopies
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.scan_kernel import CHUNKS, LANES, ScanStep, read_step, write_kernels
 from hipsynth.tuning.optimize.statements import NotUnderstood
@@ -91,7 +93,7 @@ class _Host:
         at = next(i for i in range(len(tokens)) if tokens[i].start == launch.start)
         if [t.text for t in tokens[at - 2 : at]] != [")", "{"]:
             raise NotUnderstood("a launch in no loop of its own")
-        opening = _find_opening(tokens, at - 2)
+        opening = find_opening(tokens, at - 2)
         if tokens[opening - 1].text != "for":
             raise NotUnderstood("a launch in no loop of its own")
         if not self._doubles(opening + 1, at - 2, distance, count):
@@ -165,12 +167,22 @@ class _Host:
         allocated = [i for i in first if self._read_allocation(i)]
         if len(sizes) != 1 or len(allocated) != 1:
             raise NotUnderstood("arrays that are not allocated once, in the same function")
-        for i in first:
-            before, after = self._tokens[i - 1].text, self._tokens[i + 1].text
-            aliased = before in ("=", "&") or (after == "=" and not self._is_declared(i))
-            if aliased and i not in allocated:
-                raise NotUnderstood(f"another name for {loop.first}")
+        if any(not (i in allocated or self._is_declared(i) or self._is_passed(i)) for i in first):
+            raise NotUnderstood(f"another name for {loop.first}")
+        if PointerCopies(self.program).list_copies(first[0]):
+            raise NotUnderstood(f"another name for {loop.first}")
         return sizes[0]
+
+    def _is_passed(self, at: int) -> bool:
+        """Whether a token names a pointer whose value a launch or a function takes: no method, which may keep it."""
+        tokens = self._tokens
+        opening = next((i for i in range(at, 0, -1) if tokens[i].text in "([{;}" and find_closing(tokens, i) > at), 0)
+        if tokens[opening].text != "(" or tokens[at - 1].text == "&" or tokens[at + 1].text == "=":
+            return False
+        called = tokens[opening - 1]
+        is_variable = any(entity.category == "variable" for entity in self.program.entities(called))
+        is_plain = called.identifier and not is_variable and tokens[opening - 2].text not in (".", "->")
+        return called.text == LAUNCH_CLOSE or is_plain
 
     def _list_uses(self, name: str, loop: _HostLoop) -> list[int]:
         """The tokens that name a variable of the loop, outside it."""
@@ -224,16 +236,6 @@ def _read_swap(statements: list[str]) -> tuple[str, str] | None:
         return None
     saved, first, assigned, second, last, from_saved = match.groups()
     return (first, second) if (assigned, last, from_saved) == (first, second, saved) else None
-
-
-def _find_opening(tokens: tuple[Token, ...], at: int) -> int:
-    """The index of the parenthesis that the one at an index closes."""
-    depth = 0
-    while True:
-        depth += (tokens[at].text == ")") - (tokens[at].text == "(")
-        if depth == 0 or at == 0:
-            return at
-        at -= 1
 
 
 @dataclass(frozen=True)

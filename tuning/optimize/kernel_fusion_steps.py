@@ -92,7 +92,7 @@ class _SteppedLaunch:
         """The largest distance from which on all groups keep to elements of their own. Raises NotUnderstood."""
         uses = self.call.uses()
         written = [array.subscripts for array in uses.values() if array.written]
-        if not written or not all(_NAME.fullmatch(array) for array in uses):
+        if not written or not all(_NAME.fullmatch(array) for array in uses) or self.call.has_copies():
             raise NotUnderstood("arrays that may overlap")
         trees = [parse_subscript(text) for subscripts in written for text in subscripts]
         lanes = int(self.call.launch.block)

@@ -119,3 +119,11 @@ OTHERS = [
 def test_other_passes_stay(old: str, new: str) -> None:
     assert old in TEXT
     assert fuse_passes(TEXT.replace(old, new)) == []
+
+
+@pytest.mark.parametrize(("value", "changes"), [("argc > 9 ? a : weights", 0), ("weights", 2)])
+def test_passes_whose_arrays_may_be_one_stay(value: str, changes: int) -> None:
+    text = TEXT.replace("  for (int span", f"  int* used = {value};\n  for (int span").replace(
+        "b, weights,", "b, used,"
+    )
+    assert len(fuse_passes(text)) == changes

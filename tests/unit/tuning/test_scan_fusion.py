@@ -99,6 +99,8 @@ OTHERS = [
     ("std::swap(a, b);", ""),
     ("  (void)hipFree(b);", "  (void)hipMemcpy(want.data(), b, n * sizeof(int), hipMemcpyDeviceToHost);"),
     ("  (void)hipFree(a);", "  int* kept = a;\n  (void)hipFree(kept);"),
+    ("  int *a, *b;", "  int *a, *b;\n  std::vector<int*> all;\n  if (n < 0) all.push_back(a);"),
+    ("std::swap(a, b);\n  }", "std::swap(a, b);\n  }\n  int* kept = n > 9 ? a : nullptr;"),
     ("hipMalloc(&b, n * sizeof(int))", "hipMallocManaged(&b, n * sizeof(int))"),
 ]  # fmt: skip
 

@@ -91,3 +91,11 @@ def test_steps_across_groups_stay(old: str, new: str) -> None:
     text = TEXT.replace("__global__", "__device__ int flag;\n__global__", 1)
     assert text.count(old) == 1 and fused(text)
     assert not fused(text.replace(old, new))
+
+
+@pytest.mark.parametrize(("value", "joined"), [("n > 9 ? flags : reinterpret_cast<int*>(d)", False), ("flags", True)])
+def test_steps_whose_arrays_may_be_one_stay(value: str, joined: bool) -> None:
+    text = TEXT.replace("  for (int size", f"  int* seen = {value};\n  for (int size").replace(
+        "(d, flags,", "(d, seen,"
+    )
+    assert bool(fused(text)) == joined
