@@ -234,6 +234,25 @@ def test_arguments_have_the_type_of_the_parameter_where_it_matters() -> None:
     assert "Divisor((static_cast<int>(side) - 1) / 2 + 1)" in changed
 
 
+CUT = "static_cast<int>(side) * 2"
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("double", CUT), ("auto", CUT), ("float", CUT), ("long", "side * 2"), ("std::size_t", "side * 2")],
+)
+def test_fractions_of_arguments_are_cut_before_products(kind: str, expected: str) -> None:
+    """A parameter of 7 that gets 7.5 is 14 when it is doubled."""
+    (changed,) = change(expression("i % (width * 2)").replace("const int side =", f"const {kind} side ="))
+    assert f"Divisor({expected})" in changed
+
+
+def test_wide_arguments_are_cut_before_wide_products() -> None:
+    """A parameter of 32 bits that gets 2^32 + 3 is 3, also in a product of 64 bits."""
+    (changed,) = change(expression("i % ((int64_t)width * 2)").replace("const int side =", "const long side ="))
+    assert "LongDivisor((int64_t)static_cast<int>(side) * 2)" in changed
+
+
 def test_numbers_of_64_bits_have_divisors_of_64_bits() -> None:
     text = expression("rest", "  long long rest = i;\n  rest /= height * (int64_t)width;\n")
     (changed,) = change(text)

@@ -98,6 +98,7 @@ _BRANCHES = frozenset({"if", "else", "for", "while", "do", "case", "default", "?
 _CHAINED = frozenset({"*", *_METHODS})
 _SIGNS = "( [ { } , ; = + < > ? : return && || == != <= >= += -= *= /= %= & | ^ << >>"
 _BEFORE = frozenset(_SIGNS.split())  # an operand that nothing binds more strongly
+_WORD, _SIZE = re.compile(r"[\w.]+"), re.compile(r"\w+\.size\(\)")
 _SIMPLE = re.compile(r"[\w.]+")
 # An argument that may be written twice.
 _REPEATABLE = re.compile(r"(?!.*(?:\+\+|--))(?:[\w\s.+*/%-]|\.size\(\)|\(\w[\w ]*\)\s*(?=\w))*")
@@ -182,7 +183,7 @@ class _KernelDivisions:
             values = {name: arguments[name] for name in names if f"{{{name}}}" in number.expression}
             if not all(map(_REPEATABLE.fullmatch, values.values())):
                 raise NotUnderstood("an argument that cannot be written twice")
-            if self._needs_types(number, values):
+            if self._needs_types(number, values) or self._may_have_fractions(number, values.values(), launch):
                 values = {name: self._convert(name, value, launch) for name, value in values.items()}
             else:
                 values = {name: value if _SIMPLE.fullmatch(value) else f"({value})" for name, value in values.items()}
@@ -197,9 +198,21 @@ class _KernelDivisions:
     def _needs_types(self, number: _LaunchNumber, names: Iterable[str]) -> bool:
         """Whether another type of an argument could change the number: sums and products of 32 bits are the same in
         wider types, as far as they count."""
-        is_wide = any(self.types.find_parameter(name).endswith("long") for name in names)
+        is_wide = any(kind.endswith("long") for kind in (number.type, *map(self.types.find_parameter, names)))
         is_single = _SIMPLE.fullmatch(number.expression.strip("{}"))
         return bool({"/", "%", ">"} & set(number.expression)) or (is_wide and not is_single)
+
+    def _may_have_fractions(self, number: _LaunchNumber, values: Iterable[str], launch: LaunchStatement) -> bool:
+        """Whether a number is made of arguments that may be no integers, which the parameters' types cut first."""
+        if _SIMPLE.fullmatch(number.expression.strip("{}")):
+            return False
+        words = (word for value in values for word in _WORD.findall(_SIZE.sub("0", value)))
+        return not all(
+            word.isdigit()
+            or word in TYPE_WORDS
+            or self.types.find_host_type(word, (launch.start, launch.end)) not in ("", "auto")
+            for word in words
+        )
 
     def _convert(self, name: str, value: str, launch: LaunchStatement) -> str:
         """What a launch passes for a parameter, of the parameter's type."""
