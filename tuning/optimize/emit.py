@@ -11,7 +11,7 @@ from hipsynth.source.edits import Edit, apply_edits, edit_text, join_insertions
 from hipsynth.source.layout import find_spaces, lay_out
 from hipsynth.tuning.optimize.function_text import choose_free_name, wrap_parameters
 from hipsynth.tuning.optimize.helper_text import find_head, select_helpers
-from hipsynth.tuning.optimize.launch_shape import write_dim3
+from hipsynth.tuning.optimize.launch_shape import read_numbers, write_dim3
 from hipsynth.tuning.optimize.pointer_copies import has_distinct_pointers
 from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.shape_dispatch import SizeGuard, guard_edits
@@ -24,7 +24,7 @@ from hipsynth.tuning.optimize.transformations.jam.jammed_body import jammed
 from hipsynth.tuning.optimize.transformations.lds_tile.tile_source import edit_kernel
 from hipsynth.tuning.optimize.transformations.lds_transpose.transpose_source import edit_transposition
 from hipsynth.tuning.optimize.transformations.matrix_cores.matrix_source import edit_product
-from hipsynth.tuning.optimize.transformations.occupancy import launch_bounds
+from hipsynth.tuning.optimize.transformations.occupancy import ANY_BLOCK, launch_bounds
 from hipsynth.tuning.optimize.transformations.split_loops.loop_source import LANE
 from hipsynth.tuning.optimize.transformations.transformation import RestFunction
 
@@ -36,7 +36,6 @@ _GROUPS = tuple(f"unsigned lane_groups_{axis}" for axis in AXES)  # of the origi
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _BOUNDS = re.compile(r"\s*__launch_bounds__\s*\((?:[^()]|\([^()]*\))*\)")
 _BEFORE_PRAGMA = re.compile(r"(?m)^[ \t]+\n(?=#pragma)")
-_NUMBERS = re.compile(r"[\d\s,()*]*|dim3\([\d\s,*]*\)")
 
 # For the last work-items of vectorised ones: the compiler would share statements of the unrolled iterations with the
 # others, whose loads do not all become wide then.
@@ -120,8 +119,8 @@ class _Writer:
 
     @property
     def _literal(self) -> bool:
-        """Whether every launch's group shape is a number in the source, so that no other can occur."""
-        return all(_NUMBERS.fullmatch(launch.block) for launch in self.kernel.launches)
+        """Whether every launch's group shape is this one in the source, so that no other can occur."""
+        return all(read_numbers(launch.block) == self.block for launch in self.kernel.launches)
 
     @property
     def _name(self) -> str:
@@ -136,7 +135,7 @@ class _Writer:
         for parameter, text in zip(self.kernel.parameters, self._write_parameters(), strict=True):
             head = head.replace(parameter.text, text, 1)
         if self.plan.waves:
-            bounds = launch_bounds(self.block, self.plan.waves)
+            bounds = launch_bounds(self.block if self._literal else ANY_BLOCK, self.plan.waves)
             head = _BOUNDS.sub("", head).replace(KERNEL_MARK, f"{KERNEL_MARK} {bounds}", 1)
         return [Edit(self.kernel.start, self.kernel.end, f"{head}{{{body}}}")]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 
-from hipsynth.tuning.optimize.transformation_plan import AXES
+from hipsynth.tuning.optimize.transformation_plan import AXES, Shape
 
 _CAPPED = re.compile(r"std::min<unsigned>\((.*), \d+\)")
 _NUMBER = re.compile(r"(?:(?<!\w)\(|[\w\s+*/%.)-])*")  # an expression without a call
@@ -22,6 +23,16 @@ def read_shape_component(text: str, shape: str, axis: int) -> str:
     ):
         return shape if axis == 0 else "1"
     return f"dim3({shape}).{AXES[axis]}"
+
+
+def read_numbers(shape: str) -> Shape | None:
+    """A launch's shape whose numbers the source has; None for other expressions."""
+    parts = _split_dim3(shape.strip()) or [shape]
+    numbers = [[factor.strip(" ()") for factor in part.split("*")] for part in parts]
+    if len(parts) > 3 or not all(factor.isdecimal() for factors in numbers for factor in factors):
+        return None
+    x, y, z = [math.prod(map(int, factors)) for factors in numbers] + [1] * (3 - len(parts))
+    return x, y, z
 
 
 def write_dim3(shape: str) -> str:

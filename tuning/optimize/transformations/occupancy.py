@@ -7,8 +7,10 @@ from dataclasses import replace
 
 from hipsynth.core.kernel_record import Limiter
 from hipsynth.tuning.optimize.transformation_plan import Shape, TransformationPlan
-from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
+from hipsynth.tuning.optimize.transformations.kernel_view import MOST_LANES, KernelView
 from hipsynth.tuning.optimize.transformations.transformation import Transformation
+
+ANY_BLOCK: Shape = (MOST_LANES, 1, 1)  # stands for groups of whatever size
 
 
 def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
