@@ -194,6 +194,8 @@ def result_summary(result: OptimizeResult, patched: Path | None) -> str:
     """What the search found, for a terminal; `patched`: where the faster program was written."""
     less = "only hints and unrolling" if result.language == "hip" else "meta-parameters stay"
     lines = [f"kernel {name}: {less}, because {why}" for name, why in result.refused.items()]
+    stays = "its groups keep their order, and its loops are not split over groups"
+    lines += [f"kernel {name}: {stays}, because {why.meaning}" for name, why in result.limited.items()]
     lines += [f"{name} was left out, by a fault of its own: {why}" for name, why in result.left_out.items()]
     ended = {
         "budget": "the search ended with its budget; a larger one may find more",

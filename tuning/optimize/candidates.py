@@ -72,12 +72,10 @@ def _kernel_views(
     views = []
     for kernel in program.kernels:
         now, before = state.found.of(kernel.name), origin.found.of(kernel.name)
-        if now is None or before is None or not before.same_shape:
+        if now is None or before is None:
             continue
         if now.duration_ns >= NOTABLE * state.found.duration_ns:
             plan = state.plans.get(kernel.name, TransformationPlan())
-            shapes = before.grid, before.block
-            views.append(
-                (now.duration_ns, KernelView(program, kernel, plan, now.bottleneck, *shapes, now.limited_by, allow))
-            )
+            run = now.bottleneck, before.grid, before.block, now.limited_by
+            views.append((now.duration_ns, KernelView(program, kernel, plan, *run, allow, before.same_block)))
     yield from (view for _, view in sorted(views, key=lambda one: -one[0]))

@@ -151,7 +151,8 @@ class OptimizeDocument(TabularDocument):
     relative; `refused`: why work-items of a kernel cannot be assigned otherwise. `ended`: what ended the search;
     `shapes`: the speed-up at each shape that was timed, of an improved program; `holds`: nothing is lost at those that
     the search never saw; `dispatch`: kernels that are changed for some sizes alone -> for which. `left_out`: analyses
-    that failed by a fault of their own -> the error. `llm`: with --llm. Of Python scripts (`language`
+    that failed by a fault of their own -> the error. `limited`: kernels whose order of groups stays, as do loops that
+    groups could share -> why. `llm`: with --llm. Of Python scripts (`language`
     "triton"): `gains` by kernel, and `refusals`, the codes of `refused`."""
 
     path: str
@@ -173,6 +174,7 @@ class OptimizeDocument(TabularDocument):
     shapes: tuple[ShapeSpeedup, ...]
     dispatch: Mapping[str, str]
     left_out: Mapping[str, str] = field(default_factory=dict)
+    limited: Mapping[str, Reason] = field(default_factory=dict)
     llm: ModelRun | None = None
     patched: str | None
     language: str = "hip"

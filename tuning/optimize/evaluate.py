@@ -39,7 +39,8 @@ _WORK = (
 @dataclass(frozen=True)
 class KernelTime:
     """What a search uses of one kernel's record; `duration_ns` is the total over its launches, `error` how uncertain it
-    is because the grid was sampled (relative)."""
+    is because the grid was sampled (relative). `grid` and `block`: of the launches that take the most time, if they are
+    of several shapes."""
 
     name: str
     duration_ns: float
@@ -52,6 +53,7 @@ class KernelTime:
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     counters: Mapping[str, float] = field(default_factory=dict)
     error: float = 0.0
+    same_block: bool = True  # whether all launches have groups of one shape
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,7 @@ def _load_measurement(path: Path) -> CandidateMeasurement | None:
 
 def measurement_of_trial(trial: Trial) -> CandidateMeasurement:
     """What the search needs of a trial: the kernels' times, the price of the attempt in seconds, what failed."""
-    kernels = tuple(_kernel_time(kernel) for kernel in trial.kernels)
+    kernels = tuple(_kernel_time(kernel, trial.shapes) for kernel in trial.kernels)
     price = COMPILE_S + sum(map(_execution_price, trial.kernels))
     exact = sum(_launch_instructions(kernel) * kernel.dispatches * PER_WAVE_INSTRUCTION_S for kernel in trial.kernels)
     code = -1 if trial.exit_code is None else trial.exit_code
@@ -171,19 +173,23 @@ def measurement_of_trial(trial: Trial) -> CandidateMeasurement:
     )
 
 
-def _kernel_time(kernel: KernelRecord) -> KernelTime:
+def _kernel_time(kernel: KernelRecord, records: Sequence[KernelRecord]) -> KernelTime:
+    """The times of a kernel; `records`: of its launches by shape, () if each kernel has one."""
+    shapes = [each for each in records if (each.name, each.symbol) == (kernel.name, kernel.symbol)] or [kernel]
+    slowest = max(shapes, key=lambda each: each.duration_ns * each.dispatches)
     return KernelTime(
         kernel.name,
         kernel.duration_ns * kernel.dispatches,
         kernel.dispatches,
         kernel.limits.bottleneck if kernel.limits else "",
         kernel.occupancy.limited_by if kernel.occupancy else "",
-        kernel.grid,
-        kernel.block,
+        slowest.grid,
+        slowest.block,
         kernel.same_shape,
         dict(kernel.metrics),
         dict(kernel.counters),
         kernel.sampling.error.get("Duration", 0.0) if kernel.sampling else 0.0,
+        all(each.same_shape and each.block == slowest.block for each in shapes),
     )
 
 

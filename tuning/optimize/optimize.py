@@ -88,6 +88,7 @@ class OptimizeResult:
     gains: tuple[KernelGain, ...] = ()
     refusals: Mapping[str, Reason] = field(default_factory=dict)  # the codes of `refused`, of scripts
     left_out: Mapping[str, str] = field(default_factory=dict)  # analyses that failed by a fault of theirs -> the error
+    limited: Mapping[str, Reason] = field(default_factory=dict)  # kernels for which some changes are not tried -> why
 
     @property
     def holds(self) -> bool:
@@ -122,6 +123,7 @@ class OptimizeResult:
             shapes=self.shapes,
             dispatch={kernel: guard.condition for kernel, guard in self.guards.items()},
             left_out=self.left_out,
+            limited=self.limited,
             llm=llm,
             patched=None if patched is None else str(patched),
             language=self.language,
@@ -250,12 +252,19 @@ def _build_result(
     best: SearchState | None = None,
 ) -> OptimizeResult:
     before, after = (state.duration_ns for state in timed) if timed else (0.0, 0.0)
+    limited = _list_limited(search.program, timed[0]) if timed else {}
     text = best.text if best else original
     lines = difflib.unified_diff(original.splitlines(True), text.splitlines(True), "original", "optimized")
     unsure = ratio_uncertainty(*timed) if timed and best else 0.0
     return OptimizeResult(status, reason, before, after, verification, tuple(search.steps), text, "".join(lines),
                      search.spent_s, refused, unsure, best.step if best else -1, search.ended,
-                     left_out=search.faults.failed)  # fmt: skip
+                     left_out=search.faults.failed, limited=limited)  # fmt: skip
+
+
+def _list_limited(program: ParsedProgram, first: CandidateMeasurement) -> dict[str, Reason]:
+    """The kernels for which changes that need one grid are not tried, and why."""
+    runs = {kernel.name: first.of(kernel.name) for kernel in program.kernels}
+    return {name: Reason.SEVERAL_SHAPES for name, run in runs.items() if run is not None and not run.same_shape}
 
 
 def duration_predictor(target: Target, arguments: Arguments) -> Callable[[str], float | None]:

@@ -93,6 +93,7 @@ class Trial:
     autotunings: tuple[Autotuning, ...] = ()  # of a script
     host_operators: Mapping[str, int] = field(default_factory=dict)  # of PyTorch, on the CPU
     build_s: float = 0.0  # on the clock: what compiling it took; next to nothing the next time
+    shapes: tuple[KernelRecord, ...] = ()  # the same launches by grid and block; () if each kernel has one shape
 
     @property
     def ok(self) -> bool:
@@ -143,6 +144,7 @@ def run_trial(text: str, target: Target, conditions: Conditions | None = None) -
         result.cpu_s,
         result.transfers,
         build_s=build_s,
+        shapes=result.shapes,
     )
 
 

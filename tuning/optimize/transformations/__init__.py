@@ -70,7 +70,7 @@ def list_moves(view: KernelView, faults: AnalysisFaults | None = None) -> list[M
     plans = {view.plan}
     for name, transformation in sorted(TRANSFORMATIONS.items(), key=lambda row: limit not in row[1].helps):
         rows.append([])
-        if view.plan.is_complete and name not in REWRITES:
+        if view.plan.is_complete if name not in REWRITES else not view.same_block:
             continue
         for plan in iterate_safely(faults, name, transformation.list_plans(view)):
             if plan not in plans:

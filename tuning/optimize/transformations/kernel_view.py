@@ -12,7 +12,8 @@ MOST_LANES = 1024
 
 @dataclass(frozen=True)
 class KernelView:
-    """A kernel, its plan so far, and the record of that plan's run. `grid` and `block`: of the original launch."""
+    """A kernel, its plan so far, and the record of that plan's run. `grid` and `block`: of the original launch, of
+    several the one that takes the most time."""
 
     program: ParsedProgram
     kernel: KernelDefinition
@@ -22,6 +23,7 @@ class KernelView:
     block: Shape
     limited_by: str = ""  # what limits the occupancy
     allow: frozenset[str] = frozenset()  # what may change results: "fast-math"
+    same_block: bool = True  # whether all launches have groups of one shape
 
     @property
     def base(self) -> TransformationPlan:

@@ -20,7 +20,7 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
     """The program with a kernel tiled anew, with each of the first tiles that the transformations offer."""
     for kernel in program.kernels:
         run = timed.of(kernel.name)
-        if run is None or run.duration_ns < NOTABLE * timed.duration_ns or not kernel.launches:
+        if run is None or run.duration_ns < NOTABLE * timed.duration_ns or not kernel.launches or not run.same_block:
             continue
         try:
             plain = read_program(write_plain_product(program, kernel, run.block), target.arch)

@@ -36,7 +36,7 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
     for kernel in program.kernels:
         run = timed.of(kernel.name)
         is_notable = run is not None and run.duration_ns >= NOTABLE * timed.duration_ns
-        if run is None or not is_notable or not kernel.launches or not kernel.independent:
+        if run is None or not is_notable or not kernel.launches or not kernel.independent or not run.same_block:
             continue
         if any(list_tilings(program, kernel.name, run.bottleneck, run.grid, run.block, TILINGS)):
             continue
