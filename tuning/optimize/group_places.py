@@ -86,6 +86,8 @@ def check_repeatable_body(call: FusedLaunch, variable: str) -> None:
     no array of its own."""
     body = call.body
     tokens, kernel = call.program.tokens, call.kernel
+    if call.changed:
+        raise NotUnderstood("a parameter that the body changes")
     arrays = {parameter.name for parameter in kernel.parameters if parameter.base}
     functions = {function.name for function in call.program.functions}
     for i in range(kernel.first, kernel.last):

@@ -24,6 +24,7 @@ from hipsynth.tuning.optimize.kernel_fusion_launches import (
     has_one_axis,
     join_launches,
     keep_arrays_apart,
+    keep_variables_apart,
     shared_subscripts,
     write_blocks,
 )
@@ -77,7 +78,7 @@ def _can_join(run: Sequence[FusedLaunch], after: FusedLaunch) -> bool:
     """Whether a launch can become part of a run of launches that comes right before it."""
     if not (run[0].fits() and after.fits()) or not come_together(after.program, run[-1], after):
         return False
-    if not keep_arrays_apart(run, after):
+    if not keep_arrays_apart(run, after) or not keep_variables_apart(run, after):
         return False
     if isinstance(after, GroupLaunch):
         return all(can_join_groups(before, after) for before in run)

@@ -7,11 +7,13 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from hipsynth.source.declarations import FunctionParameter
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.tokens import find_closing, split_at
 from hipsynth.source.type_sizes import type_bytes
+from hipsynth.tuning.optimize.device_variables import find_device_variables
 from hipsynth.tuning.optimize.function_text import choose_free_name, wrap_parameters
 from hipsynth.tuning.optimize.fused_program import Fusion
 from hipsynth.tuning.optimize.helper_text import find_head
@@ -19,12 +21,16 @@ from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.launch_shape import is_dim3_variable
 from hipsynth.tuning.optimize.macro_expansion import names_numbers_alone
 from hipsynth.tuning.optimize.pointer_copies import PointerCopies
+from hipsynth.tuning.optimize.pointer_values import skip_template
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 
 _BETWEEN = re.compile(rb"\s*(//[^\n]*\n\s*|/\*.*?\*/\s*)*", re.S)
 _NAME = re.compile(r"[A-Za-z_]\w*((\.data\(\))?\.get\(\))?")
 _PLAIN = re.compile(r"[A-Za-z_]\w*")
+_CHANGING = re.compile(r"\+\+|--|(?<![<>=!])=(?!=)")
+_CALLED = re.compile(r"[A-Za-z_]\w*(?=\s*\()")
+_IMPURE = frozenset({"rand", "exchange"})
 _MEMBERS = frozenset({".", "->", "::"})
 MOST_NAME = 60
 INDENT = "    "
@@ -116,6 +122,27 @@ class FusedLaunch:
         subscripted = self.program.tokens[at + 1].text == "["
         return not subscripted or self.program.tokens[at - 1].text == "&" or self.body.assigns(at, self.kernel.last)
 
+    @cached_property
+    def changed(self) -> frozenset[str]:
+        """The parameters that the kernel may change, as `n -= 1` does, not what they point to; functions of the program
+        may change what they are passed."""
+        tokens, kernel = self.program.tokens, self.kernel
+        functions = {function.name for function in self.program.functions}
+        calls = [i for i in range(kernel.first, kernel.last) if tokens[i].text in functions]
+        passed = {i for call in calls for i in range(call, find_closing(tokens, skip_template(self.program, call + 1)))}
+        places = {i for i in range(kernel.first, kernel.last) if tokens[i].text in self.passed}
+        return frozenset(
+            tokens[i].text
+            for i in places
+            if self.uses_name(i, tokens[i].text)
+            and tokens[i + 1].text != "["
+            and (i in passed or self._takes_address(i) or self.body.assigns(i, kernel.last))
+        )
+
+    def _takes_address(self, at: int) -> bool:
+        before = self.program.tokens[at - 2]
+        return self.program.tokens[at - 1].text == "&" and not (before.identifier or before.text in (")", "]"))
+
     def _read_subscript(self, at: int) -> str | None:
         tokens = self.program.tokens
         if tokens[at + 1].text != "[" or tokens[at - 1].text == "&":
@@ -130,6 +157,8 @@ class FusedLaunch:
             place = self.body.local(token)
             if place < 0:
                 member = self.program.tokens[i - 1].text in _MEMBERS
+                if not member and token.text in self.changed:
+                    return None
                 pieces.append(token.text if member else self.passed.get(token.text, token.text))
                 continue
             value = self._initial_value(place) if depth < 8 else None
@@ -303,6 +332,8 @@ def _find_next_line(program: ParsedProgram, end: int) -> int:
 def _parameter_key(call: FusedLaunch, parameter: FunctionParameter) -> tuple[str, ...]:
     """Parameters of two kernels with the same key are one: the same array, or the same variable of the same type."""
     passed = call.passed[parameter.name]
+    if parameter.name in call.changed:
+        return (passed, parameter.type, str(call.launch.start), parameter.name)
     if parameter.base:
         return (passed, parameter.base)
     kind = parameter.text.removesuffix(parameter.name).replace("const", "").strip()
@@ -312,6 +343,8 @@ def _parameter_key(call: FusedLaunch, parameter: FunctionParameter) -> tuple[str
 def come_together(program: ParsedProgram, before: FusedLaunch, after: FusedLaunch) -> bool:
     """Whether nothing is between two launches of the same shape, and their arrays are told apart by their names."""
     between = program.unit.text[before.launch.end : after.launch.start]
+    if any(_have_effects(program, call.launch.arguments) for call in (before, after)):
+        return False
     if _is_conditional(program, before.launch):
         return False
     if (before.launch.grid, before.launch.block) != (after.launch.grid, after.launch.block):
@@ -330,6 +363,18 @@ def keep_arrays_apart(run: Sequence[FusedLaunch], after: FusedLaunch) -> bool:
         for launch, place in after.list_arrays()
         for other, other_place in used
     )
+
+
+def _have_effects(program: ParsedProgram, arguments: Sequence[str]) -> bool:
+    """Whether arguments change something, or call what may: those of one launch are evaluated in any order."""
+    functions = {function.name for function in program.declared} | _IMPURE
+    return any(_CHANGING.search(text) or functions.intersection(_CALLED.findall(text)) for text in arguments)
+
+
+def keep_variables_apart(run: Sequence[FusedLaunch], after: FusedLaunch) -> bool:
+    """Whether a launch and those of a run change no variables of the device that the other ones use."""
+    variables = find_device_variables(after.program, after.kernel)
+    return not any(find_device_variables(call.program, call.kernel).may_conflict(variables) for call in run)
 
 
 def _is_conditional(program: ParsedProgram, launch: LaunchStatement) -> bool:

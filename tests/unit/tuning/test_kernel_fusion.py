@@ -97,3 +97,55 @@ def test_structures_may_have_arrays_as_members() -> None:
         assert len(
             fused(SAME.replace("float a, int n)", "Arrays a, int n)").replace("__global__", f"{alias}\n__global__", 1))
         )
+
+
+KEPT = "__device__ float kept[1000];"
+FUNCTIONS = """
+__device__ void put(int i, float v) { kept[i] = v; }
+__device__ float take(int i) { return kept[i]; }"""
+APART = {
+    "an array outside kernels": ("if (at < count) y[i] = kept[count - 1 - i];", "kept[i] = out[i] = a * x[i];", KEPT),
+    "a number outside kernels": (
+        "if (at < count) y[i] = total;",
+        "if (i == 0) total = x[0];",
+        "__device__ float total;",
+    ),
+    "what functions use": ("if (at < count) y[i] = take(count - 1 - i);", "put(i, x[i]);", KEPT + FUNCTIONS),
+}
+
+
+@pytest.mark.parametrize("what", APART)
+def test_launches_that_meet_in_variables_of_the_device_stay(what: str) -> None:
+    second, first, variables = APART[what]
+    text = SAME.replace("if (at < count) y[i] = x[i] + a;", second).replace("out[i] = a * x[i];", first)
+    assert fused(text.replace("__global__", f"{variables}\n__global__", 1)) == []
+
+
+def test_constants_of_the_device_keep_no_launches_apart() -> None:
+    text = SAME.replace("a * x[i]", "kOne[0] * x[i]").replace("x[i] + a", "kOne[0] + x[i]")
+    assert fused(text.replace("__global__", "__constant__ float kOne[1];\n__global__", 1))
+
+
+@pytest.mark.parametrize("arguments", ["b, c, 3.0f, ++n", "b, c, 3.0f, n = 9", "b, c, next(), n"])
+def test_launches_whose_arguments_have_effects_stay(arguments: str) -> None:
+    """Arguments of one launch are evaluated in any order."""
+    text = SAME.replace("const int n", "int n").replace("(b, c, 3.0f, n)", f"({arguments})")
+    assert fused(text.replace("int main", "float next() { static int k; return k += 2; }\nint main")) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "passed"), [("n -= 900;", "n, c, 3.0f, n"), ("x += 2; n -= 2;", "n, b, c, 3.0f, n"),
+                           ("cut(n);", "n, c, 3.0f, n")],
+)  # fmt: skip
+def test_parameters_that_a_kernel_changes_are_its_own(change: str, passed: str) -> None:
+    text = SAME.replace("  if (i >= n) return;", f"  {change}\n  if (i >= n) return;")
+    text = text.replace("(b, a, 2.0f, n)", "(d, b, 2.0f, n)" if "x +=" in change else "(b, a, 2.0f, n)")
+    text = text.replace("float *a, *b, *c;", "float *a, *b, *c, *d;").replace(
+        "if (hip", "if (hipMalloc(&d, 4 * n) || hip"
+    )
+    text = text.replace("__global__", "__device__ void cut(int& n) { n -= 900; }\n__global__", 1)
+    found = fused(text)[0]
+    assert f"2.0f, {passed});" in found.text
+    conditions = Conditions(exact=True)
+    before, after = (run_trial(each, target_of("gfx942"), conditions) for each in (text, found.text))
+    assert compare_trials(before, after).exact

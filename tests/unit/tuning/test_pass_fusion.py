@@ -112,6 +112,7 @@ OTHERS = [
     ("(a, b, weights, span)", "(a, b, weights, 2 * span)"),
     ("(a, b, weights, span)", "(a, b, b, span)"),
     ("<<<work / 32, 32>>>", "<<<span, 32>>>"),
+    ("  const int k = i % span", "  weights += 2;\n  const int k = i % span"),  # in each pass again
 ]
 
 
