@@ -214,6 +214,14 @@ def test_a_jam_refuses_what_it_cannot_share() -> None:
         jammed(found, found.kernels[0], {0: 2})
 
 
+def test_a_jam_refuses_parameters_that_each_work_item_changes() -> None:
+    body = "int i = threadIdx.x; n -= 2; p += 1; if (i < n) p[i] = 1;"
+    text = f"#include <hip/hip_runtime.h>\n__global__ void k(int* p, int n) {{ {body} }}\n"
+    found = read_program(text, "gfx942")
+    with pytest.raises(NotUnderstood, match="parameter"):
+        jammed(found, found.kernels[0], {0: 2})
+
+
 PLANS = {
     "group_shape": {"weigh": TransformationPlan((128, 2, 1))},
     "lane_order": {"weigh": TransformationPlan((4, 16, 1), lanes=1)},

@@ -53,6 +53,8 @@ class _Jam:
         self.code = Body(self.program, self.kernel)
         tree = parse_statements(self.tokens, self.kernel.first, self.kernel.last)
         self.code.check_plain()
+        if self.code.changes_parameter():
+            raise NotUnderstood("a parameter that the body changes, once for all work-items")
         before = None
         while before != self.varying:
             before = dict(self.varying)
