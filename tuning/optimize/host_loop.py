@@ -201,6 +201,8 @@ class HostVariables:
         text = text_between(self.program.unit, tokens, *span)
         if not words or text in self.loop.swapped:
             return True
+        if self.loop.swapped and any(map(self._is_reference, words)):
+            raise NotUnderstood("another name for a variable that passes may swap")
         changes = any(self._is_inside(token) or token.text in self.loop.swapped for token in words)
         return _VALUE.fullmatch(text) is not None and not changes
 
@@ -263,6 +265,11 @@ class HostVariables:
     def _is_inside(self, token: Token) -> bool:
         """Whether a name is declared in the loop."""
         return any(self.loop.start <= place < self.loop.end for place in self._places(token))
+
+    def _is_reference(self, token: Token) -> bool:
+        """Whether a name is declared as a reference to a variable."""
+        tokens, places = self.program.tokens, set(self._places(token))
+        return any(tokens[i].start in places and tokens[i - 1].text in ("&", "&&") for i in range(len(tokens)))
 
     def _is_constant(self, token: Token) -> bool:
         """Whether a name means the same in kernels: a constant of the file, a macro."""

@@ -142,3 +142,10 @@ def test_other_loops_stay(name: str, old: str, new: str) -> None:
         old, new = "  std::printf", f"{new}  std::printf"
     assert old in TEXTS[name]
     assert join(TEXTS[name].replace(old, new)) == []
+
+
+@pytest.mark.parametrize(("kind", "joined"), [("int*&", 0), ("int*", 1)])
+def test_loops_with_another_name_for_what_they_swap_stay(kind: str, joined: int) -> None:
+    """The reference is the other array after each pass."""
+    text = TEXTS["steps"].replace("fill_ends<<<1, 32>>>(a,", "fill_ends<<<1, 32>>>(current,")
+    assert len(join(text.replace("  for (int k", f"  {kind} current = a;\n  for (int k"))) == joined
