@@ -9,6 +9,7 @@ host's names.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,14 +29,14 @@ LANES = 1024
 def find_launch_loops(program: ParsedProgram) -> Iterator[Fusion]:
     """The program with all launches of one such loop in one, for each loop."""
     launches = sorted(((each, k) for k in program.kernels for each in k.launches), key=lambda pair: pair[0].start)
-    while launches:
-        try:
-            loop = read_host_loop(program, launches[0][0])
-            within = [pair for pair in launches if loop.start <= pair[0].start < loop.end]
-            yield _OneGroup(program, loop, within).write_program()
-        except NotUnderstood:
-            within = launches[:1]
-        launches = [pair for pair in launches if pair not in within]
+    visited = -1
+    for launch, _ in launches:
+        with contextlib.suppress(NotUnderstood):
+            loop = read_host_loop(program, launch)
+            if loop.start > visited:
+                visited = loop.start
+                within = [pair for pair in launches if loop.start <= pair[0].start < loop.end]
+                yield _OneGroup(program, loop, within).write_program()
 
 
 @dataclass(frozen=True)
