@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hipsynth.source.tokens import Span, find_closing, find_opening, split_at, strip_parentheses
+from hipsynth.source.type_sizes import type_bytes
 from hipsynth.tuning.optimize.pointer_values import PointerValues, find_arguments, skip_template
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 
@@ -116,12 +117,18 @@ class PointerCopies:
             return
         if choice := self._split_choice((start, end)):
             parts = list(choice[1:])
-        elif tokens[start].text == "{":
-            parts = split_at(tokens, start + 1, end - 1, ",")
+        elif (opening := self._find_list((start, end))) >= 0:
+            parts = split_at(tokens, opening + 1, end - 1, ",")
         elif len(parts := self._split_sum((start, end))) == 1:
             yield from self._list_roots_of_operand((start, end), depth)
             return
         yield from itertools.chain.from_iterable(self._list_roots(part, depth) for part in parts)
+
+    def _find_list(self, span: Span) -> int:
+        """The brace of an expression that is `{...}` or `Type{...}`; -1 for others."""
+        tokens, (start, end) = self.program.tokens, span
+        opening = find_opening(tokens, end - 1) if tokens[end - 1].text == "}" else -1
+        return opening if opening in (start, start + 1) else -1
 
     def _list_roots_of_operand(self, span: Span, depth: int) -> Iterator[str]:
         tokens, (start, end) = self.program.tokens, span
@@ -235,11 +242,18 @@ def has_distinct_pointers(program: ParsedProgram, kernel: KernelDefinition) -> b
     arrays = [[argument for argument in arguments if argument not in _NOTHING] for arguments in passed]
     if not passed or any(len(set(arguments)) < len(arguments) for arguments in arrays):
         return False
+    others = [(place, i) for place in places for i in range(len(kernel.parameters)) if _may_hold_pointers(kernel, i)]
     pairs = [
         pair for pair in itertools.combinations(places, 2) if not all(_is_constant(kernel, place) for place in pair)
-    ]
+    ] + others
     copies = PointerCopies(program)
     return not any(copies.has_copies(launch, pairs) for launch in kernel.launches)
+
+
+def _may_hold_pointers(kernel: KernelDefinition, place: int) -> bool:
+    """Whether a parameter is a structure, whose members may be pointers."""
+    parameter = kernel.parameters[place]
+    return "*" not in parameter.text and not type_bytes(re.sub(r"\bconst\b", "", parameter.type).strip())
 
 
 def _is_constant(kernel: KernelDefinition, place: int) -> bool:

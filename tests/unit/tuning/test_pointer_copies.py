@@ -130,3 +130,23 @@ def test_an_array_of_another_name_is_not_passed_alone(declared: str) -> None:
     program = read_program(write_text(declared, "w b c"), "gfx942")
     assert not is_passed_alone(program, program.kernels[0], "y")
     assert is_passed_alone(program, program.kernels[1], "y")
+
+
+STRUCTURE = TEXT.replace("void scale(const float* x,", "void scale(Buffers with,").replace("2 * x[i]", "2 * with.in[i]")
+
+
+@pytest.mark.parametrize(
+    ("declared", "passed", "distinct"),
+    [
+        ("", "buffers", True),
+        ("buffers.in = c;", "buffers", False),
+        ("", "Buffers{a,b}", True),
+        ("", "Buffers{a,c}", False),
+        ("Buffers others{a, same ? b : c};", "others", False),
+        ("auto others = Buffers{b, c};", "others", False),
+    ],
+)
+def test_structures_have_pointers_as_members(declared: str, passed: str, distinct: bool) -> None:
+    text = STRUCTURE.replace("DECLARED", declared).replace("(P, Q, n)", f"({passed}, c, n)").replace("(R, d,", "(a, d,")
+    program = read_program(text, "gfx942")
+    assert has_distinct_pointers(program, program.kernels[0]) == distinct
