@@ -140,10 +140,15 @@ class PointerCopies:
         if opening < 0 and tokens[start].identifier and not self._values.is_number(end - 1):
             yield "".join(self._values.spell(span))
         elif called > start and tokens[called - 1].text in _MEMBERS:
-            is_array = tokens[called].text in _SAME_ARRAY
-            yield "".join(self._values.spell((start, called - 1 if is_array else end)))
+            yield self._name_method(span, called, opening)
         elif called >= start:
             yield from self._list_roots_of_call(called, split_at(tokens, opening + 1, end - 1, ","), depth)
+
+    def _name_method(self, span: Span, called: int, opening: int) -> str:
+        """The name of what a method returns: its object, or one for each call with arguments, as of an allocator."""
+        is_array, has_arguments = self.program.tokens[called].text in _SAME_ARRAY, opening + 2 < span[1]
+        text = "".join(self._values.spell((span[0], called - 1 if is_array else span[1])))
+        return f"{text}#{span[0]}" if has_arguments and not is_array else text
 
     def _find_called(self, opening: int) -> int:
         """The token that names what is called with the bracket at a token; -1 for no call."""

@@ -14,6 +14,7 @@ from hipsynth.tuning.optimize.program_model import LaunchStatement, ParsedProgra
 Words = tuple[str, ...]
 _DECLARED_BY = frozenset({"*", "&", "auto", "const", "__restrict__"})
 _ENDS = frozenset({",", ";"})
+_APPEND = frozenset({"push_back", "emplace_back"})
 _MEMBERS = frozenset({".", "->"})
 
 
@@ -102,6 +103,9 @@ class PointerValues:
         tokens = self.program.tokens
         for i in range(2, len(tokens) - 1):
             text = tokens[i].text
+            if text == "(" and tokens[i - 1].text in _APPEND and (first := self._find_variable(i - 2)) >= 0:
+                yield self.spell_token(first), (i + 1, find_closing(tokens, i))
+                continue
             first = self._find_variable(i) if text in ("=", "{", "(") else -1
             if first < 0:
                 continue

@@ -13,6 +13,7 @@ from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 TEXT = """#include <hip/hip_runtime.h>
 #include <utility>
 #include <vector>
+struct Pool { float *begin, *end; float* all(); float* take(int n); };
 struct Buffers { float *in, *out; };
 __global__ void scale(const float* x, float* y, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -73,6 +74,8 @@ def write_text(declared: str, passed: str) -> str:
         ("", "slots[1] b c"),
         ("int i = n % 2;", "slots[i] slots[1] c"),
         ("Buffers others; others.out = a;", "others.out a c"),
+        ("std::vector<float*> all; all.push_back(a);", "all[0] a c"),
+        ("Pool pool; float *w = pool.all(), *v = pool.all();", "w v c"),
         ("for (float* w : slots) { if (w) c = w; }", "c a d"),
         ("float* w = n > 7 ? c : n > 5 ? d : a;", "a w c"),
     ],
@@ -100,6 +103,9 @@ def test_copies_of_pointers_are_not_distinct(declared: str, passed: str) -> None
         ("float *w = grab(n), *v = grab(n);", "w v c"),
         ("auto* w = walk<float>(a, n);", "w b c"),
         ("Buffers others{c, d};", "buffers.in others.out c"),
+        ("std::vector<float*> all; all.push_back(a);", "all[0] b c"),
+        ("Pool pool; float *w = pool.take(n), *v = pool.take(n);", "w v c"),
+        ("Pool pool, other;", "pool.all() other.all() c"),
         ("int i = n % 2;", "slots[i] slots[1-i] c"),
     ],
 )
