@@ -45,8 +45,8 @@ class PointerCopies:
     def list_copies(self, at: int) -> list[str]:
         """The variables, arrays and structures that are given what the variable at a token points to."""
         name, values = self._values.spell_token(at), self._values
-        given = itertools.chain(values.values.items(), values.elements.items())
-        return [other for other, spans in given if any(name in self._list_roots(span) for span in spans)]
+        assigned = itertools.chain(values.values.items(), values.elements.items())
+        return [other for other, spans in assigned if any(name in self._list_roots(span) for span in spans)]
 
     # --- comparison --------------------------------------------------------------------------------------------------
 

@@ -127,8 +127,7 @@ def run_trial(text: str, target: Target, conditions: Conditions | None = None) -
         build_s = time.monotonic() - began
         folder = job / "run"
         folder.mkdir()
-        observation = conditions.observation()
-        result = api.run_program(artefacts, device, folder, limits, arguments, observation=observation)
+        result = api.run_program(artefacts, device, folder, limits, arguments, observation=conditions.observation())
         recorded = _recorded_bytes(result.outputs, folder / RECORD_FILE) if conditions.record_bytes else None
     return Trial(
         result.status,
