@@ -31,6 +31,10 @@ _PLAIN = re.compile(r"[A-Za-z_]\w*")
 _CHANGING = re.compile(r"\+\+|--|(?<![<>=!])=(?!=)")
 _CALLED = re.compile(r"[A-Za-z_]\w*(?=\s*\()")
 _IMPURE = frozenset({"rand", "exchange"})
+_WHOLE = frozenset({
+    "const", "constexpr", "auto", "int", "unsigned", "long", "size_t", "std", "::", "int32_t", "uint32_t", "int64_t",
+    "uint64_t", "ptrdiff_t", "uint",
+})  # fmt: skip
 _MEMBERS = frozenset({".", "->", "::"})
 MOST_NAME = 60
 INDENT = "    "
@@ -173,9 +177,14 @@ class FusedLaunch:
         return None
 
     def _initial_value(self, place: int) -> tuple[int, int] | None:
-        """The tokens of the initial value of a local variable that is never changed."""
+        """The tokens of the initial value of a local variable that is never changed, and of a type that does not cut
+        it."""
         tokens, kernel = self.program.tokens, self.kernel
         at = self.body.find_declaration(place)
+        first, _ = self.body.find_declared_type(place)
+        declared = next(i for i in range(first, kernel.last) if tokens[i].start in self.body.locals)
+        if not _WHOLE.issuperset(token.text for token in tokens[first:declared]):
+            return None
         again = (i for i in range(at + 1, kernel.last) if self.body.local(tokens[i]) == place)
         if tokens[at + 1].text != "=" or any(
             self.body.assigns(i, kernel.last) or tokens[i - 1].text == "&" for i in again

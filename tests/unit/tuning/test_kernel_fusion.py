@@ -149,3 +149,11 @@ def test_parameters_that_a_kernel_changes_are_its_own(change: str, passed: str) 
     conditions = Conditions(exact=True)
     before, after = (run_trial(each, target_of("gfx942"), conditions) for each in (text, found.text))
     assert compare_trials(before, after).exact
+
+
+@pytest.mark.parametrize("kind", ["unsigned char", "short", "uint16_t", "float"])
+def test_launches_whose_indices_are_cut_stay(kind: str) -> None:
+    """The second launch reads elements that work-items of other groups wrote."""
+    text = SAME.replace("if (at < count) y[i] = x[i] + a;", f"const {kind} j = at; y[at] = x[int(j)] + a;")
+    assert fused(text.replace("int(j)", "j") if kind != "float" else text) == []
+    assert fused(SAME.replace("if (at < count) y[i] = x[i] + a;", "const unsigned j = at; y[at] = x[j] + a;"))
