@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from hipsynth.source.declarations import FunctionDeclaration
 from hipsynth.source.entities import Entity
 from hipsynth.source.tokens import CLOSING, OPENING, Span, find_closing, find_opening, split_at
-from hipsynth.tuning.optimize.program_model import LaunchStatement, ParsedProgram
+from hipsynth.tuning.optimize.program_model import STATEMENT_STARTS, LaunchStatement, ParsedProgram
 
 Words = tuple[str, ...]
 _DECLARED_BY = frozenset({"*", "&", "auto", "const", "__restrict__"})
 _ENDS = frozenset({",", ";"})
+_OTHER_NAMES = frozenset({"hipHostGetDevicePointer", "hipGetSymbolAddress"})
 _APPEND = frozenset({"push_back", "emplace_back"})
 _MEMBERS = frozenset({".", "->"})
 
@@ -50,6 +51,8 @@ class PointerValues:
         for function in self.program.declared:
             if function.name not in kernels:
                 self._read_function(function)
+        for name, value in itertools.chain(self._list_stored(), self._list_found()):
+            self.values.setdefault(name, []).append(value)
 
     def spell(self, span: Span) -> Words:
         """The words of an expression: variables with the places of their declarations."""
@@ -205,6 +208,28 @@ class PointerValues:
                 spans = split_at(tokens, opening + 1, find_closing(tokens, opening), ",")
                 if len(spans) == len(function.parameters):
                     yield spans
+
+    def _list_stored(self) -> Iterator[tuple[str, Span]]:
+        """The variables whose address calls pass to functions that store a parameter there, with what is passed for
+        that: `*to = from;`."""
+        tokens = self.program.tokens
+        for i in range(1, len(tokens) - 2):
+            to = self.parameters.get(self.spell_token(i + 1)) if tokens[i].text == "*" else None
+            if to is None or tokens[i + 2].text != "=" or tokens[i - 1].text not in STATEMENT_STARTS:
+                continue
+            stored = [self.parameters.get(self.spell_token(at)) for at in range(*self._read_value(i + 3))]
+            for call, each in itertools.product(self.calls.get(to.function, ()), filter(None, stored)):
+                if each.function == to.function and tokens[call[to.place][0]].text == "&":
+                    yield self.spell_token(call[to.place][0] + 1), call[each.place]
+
+    def _list_found(self) -> Iterator[tuple[str, Span]]:
+        """The variables that calls of the runtime set to another name of an array, with the array."""
+        tokens = self.program.tokens
+        for i in range(len(tokens) - 1):
+            if tokens[i].text in _OTHER_NAMES and tokens[i + 1].text == "(":
+                to, array, *_ = split_at(tokens, i + 2, find_closing(tokens, i + 1), ",")
+                named = [at for at in range(*to) if tokens[at].identifier]
+                yield self.spell_token(named[-1] if named else to[0]), array
 
 
 def skip_template(program: ParsedProgram, at: int) -> int:

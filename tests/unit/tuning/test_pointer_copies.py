@@ -29,6 +29,7 @@ float* grab(int n) {
   float* p = nullptr;
   return hipMalloc(&p, 4 * n) ? nullptr : p;
 }
+void choose(float** to, float* from, int n) { *to = from + n; }
 float* workspace(int n) {
   static float* p = nullptr;
   if (!p && hipMalloc(&p, 4 * n)) return nullptr;
@@ -74,6 +75,8 @@ def write_text(declared: str, passed: str) -> str:
         ("", "slots[1] b c"),
         ("int i = n % 2;", "slots[i] slots[1] c"),
         ("Buffers others; others.out = a;", "others.out a c"),
+        ("float* w; choose(&w, a, n);", "a w c"),
+        ("float *w, *v; (void)hipHostGetDevicePointer((void**)&w, v, 0);", "v w c"),
         ("std::vector<float*> all; all.push_back(a);", "all[0] a c"),
         ("Pool pool; float *w = pool.all(), *v = pool.all();", "w v c"),
         ("for (float* w : slots) { if (w) c = w; }", "c a d"),
@@ -103,6 +106,7 @@ def test_copies_of_pointers_are_not_distinct(declared: str, passed: str) -> None
         ("float *w = grab(n), *v = grab(n);", "w v c"),
         ("auto* w = walk<float>(a, n);", "w b c"),
         ("Buffers others{c, d};", "buffers.in others.out c"),
+        ("float* w; choose(&w, a, n);", "b w c"),
         ("std::vector<float*> all; all.push_back(a);", "all[0] b c"),
         ("Pool pool; float *w = pool.take(n), *v = pool.take(n);", "w v c"),
         ("Pool pool, other;", "pool.all() other.all() c"),
