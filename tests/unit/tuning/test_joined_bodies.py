@@ -90,7 +90,8 @@ def test_bounds_that_differ_or_change_stay_with_their_kernels(old: str, new: str
     joined = join_rows(TEXT.replace(old, new)).text
     assert joined.count("int row = ") == 1
     assert "  if (!(row >= rows)) {\n    float v = x[row * columns];\n" in joined
-    assert f"  if (row {'<=' if '<=' in new else '<'} rows" in joined
+    bound = "< n)" if "n = 0" in new else "<= rows)" if "<=" in new else "< rows - 1)"
+    assert f"  if (row {bound}" in joined, "a parameter that a kernel changes is its own"
 
 
 def test_a_variable_of_the_same_name_inside_keeps_kernels_apart() -> None:
