@@ -161,8 +161,8 @@ class PointerCopies:
         name, values = self.program.tokens[at].text, self._values
         lambdas = [span for span in values.values.get(values.spell_token(at), ()) if self._is_lambda(span)]
         for span in lambdas:
-            for value in values.list_returned(span):
-                yield from self._list_roots(value, depth + 1)
+            returned = {root for value in values.list_returned(span) for root in self._list_roots(value, depth + 1)}
+            yield from (root for root in returned if not values.is_inside(_find_base(root), span))
         if name not in values.returned:
             yield from itertools.chain.from_iterable(self._list_roots(each, depth + 1) for each in arguments)
             return

@@ -76,6 +76,11 @@ class PointerValues:
         entities = [each for each in self.program.entities(token) if each.user and each.category != "function"]
         return entities[0] if token.identifier and len(entities) == 1 else None
 
+    def is_inside(self, name: str, span: Span) -> bool:
+        """Whether a name is that of a variable which is declared among tokens."""
+        tokens, place = self.program.tokens, int(name.partition("@")[2] or -1)
+        return tokens[span[0]].start <= place < tokens[span[1] - 1].end
+
     def is_new(self, name: str, function: str) -> bool:
         """Whether a name is that of a variable which each call of a function has anew."""
         place = int(name.partition("@")[2] or -1)
