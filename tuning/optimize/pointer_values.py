@@ -163,7 +163,8 @@ class PointerValues:
             depth += (tokens[end].text in OPENING) - (tokens[end].text in CLOSING)
             if depth < 0:
                 break
-            end += 1
+            behind = skip_template(self.program, end)
+            end = behind if tokens[behind].text in ("(", "{", "::") and behind > end else end + 1
         return start, end
 
     def _without_swaps(self, values: list[tuple[str, Span]]) -> Iterator[tuple[str, Span]]:

@@ -11,6 +11,7 @@ from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 
 TEXT = """#include <hip/hip_runtime.h>
+#include <memory>
 #include <utility>
 #include <vector>
 struct Pool { float *begin, *end; float* all(); float* take(int n); };
@@ -30,6 +31,12 @@ float* grab(int n) {
   return hipMalloc(&p, 4 * n) ? nullptr : p;
 }
 void choose(float** to, float* from, int n) { *to = from + n; }
+auto own(int n) {
+  float* p;
+  auto release = [](float* q) { (void)hipFree(q); };
+  if (hipMalloc(&p, 4 * n)) p = nullptr;
+  return std::unique_ptr<float, decltype(release)>(p, release);
+}
 float* workspace(int n) {
   static float* p = nullptr;
   if (!p && hipMalloc(&p, 4 * n)) return nullptr;
@@ -107,6 +114,7 @@ def test_copies_of_pointers_are_not_distinct(declared: str, passed: str) -> None
         ("float *w = grab(n), *v = grab(n);", "w v c"),
         ("auto* w = walk<float>(a, n);", "w b c"),
         ("Buffers others{c, d};", "buffers.in others.out c"),
+        ("auto w = own(n), v = own(n);", "w.get() v.get() c"),
         ("auto raw = [](auto& v) { return v.data(); }; std::vector<float> w(n), v(n);", "raw(w) raw(v) c"),
         ("auto raw = [&](float* p) { float* q = p + n; return q; };", "raw(a) raw(b) c"),
         ("float* w; choose(&w, a, n);", "b w c"),
