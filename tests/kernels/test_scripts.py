@@ -302,7 +302,7 @@ def test_an_endless_script_is_stopped(tmp_path: Path) -> None:
     project = Project((SourceFile(script, "python"),), tmp_path)
     target = Target("gfx942", "-O3", "mi300x")
     result = SimBackend().profile(project_program(project), target, tmp_path / "scratch", RunLimits(time_s=6.0))
-    assert (result.status, result.reason) == ("failed", Reason.TIMEOUT)
+    assert (result.status, result.reason) == ("failed", Reason.TIMEOUT), result.message
     assert [kernel.name for kernel in result.kernels] == ["double"]
 
 

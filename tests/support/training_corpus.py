@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -116,13 +117,19 @@ def samples(bases: int = 30, copies: int = 2) -> list[LabelledSample]:
     return [sample(i, c, arch, flags) for i in range(bases) for c in range(copies) for arch, flags in TARGETS]
 
 
+def count_groups(text: str) -> int:
+    """The work-groups that a program of sample() launches."""
+    number = re.search(r"const int n = (\d+)", text)
+    return int(number[1]) // 256 if number else 1
+
+
 def write_corpus(root: Path, chosen: Sequence[LabelledSample]) -> Path:
     """Stores samples as a corpus folder of backend "sim"."""
     with CorpusWriter(root, answer_ids()) as writer:
         for one in chosen:
             program = Program(one.text, one.origin, one.family, lineage=one.lineage)
             writer.add_program(program.record(), one.text)
-            kernel = {"name": one.kernel, "dispatches": 1, "grid": [1, 1, 1], "block": [256, 1, 1]}
+            kernel = {"name": one.kernel, "dispatches": 1, "grid": [count_groups(one.text), 1, 1], "block": [256, 1, 1]}
             kernel |= {"counters": {}, "metrics": dict(one.metrics), "duration_ns": one.duration_ns}
             writer.add(
                 CorpusItem(
