@@ -26,7 +26,6 @@ from hipsynth.profiling.metrics.definitions import answer_ids
 from hipsynth.profiling.metrics.uncertainty import DURATION, END_STATE, metric_error_bounds
 
 KEY = ("program_id", "arguments", "arch", "flags", "device", "kernel_index")
-# Which lines are still dirty at the end; their sum and the bytes are compared.
 EXACT_TO = 1e-4  # relative; smaller differences of a counter come from rounding
 FEWEST = 1000.0  # events that a counter needs to be compared
 

@@ -29,7 +29,6 @@ from hipsynth.synth.generate.producer import generate_programs
 LIMITS = RunLimits(effort=CORPUS_EFFORT, sampling_units=CORPUS_UNITS, largest_error=CORPUS_ERROR)
 FULL = RunLimits(time_s=600, wave_instructions=10**13, sampling_units=0)
 LARGE = 1000  # counters below this are not compared
-# They depend on which lines are dirty when a dispatch ends, and vary at random.
 Cell = tuple[Program, Target, ProgramRun]
 
 

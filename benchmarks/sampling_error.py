@@ -23,7 +23,6 @@ from hipsynth.simulator.native_core import DeviceOptions, Dispatch
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 sys.path[:0] = [str(TESTS / "kernels"), str(TESTS / "support")]
 
-
 # Thousands of work-items: a stream over 10^9 elements, a transpose of 32768^2, a product of 4096^3 in tiles of 16 x 16.
 LARGE = {"triad": 976_563, "transpose": 1_048_576, "gemm_tile": 131_072}
 # Matrix products in kernels.hip -> side of the square tile that one work-group computes.
