@@ -111,6 +111,18 @@ void advise_pages(uint64_t start, uint64_t bytes, bool sampled) {
   madvise(reinterpret_cast<void*>(start), bytes, sampled && bytes >= kSparse ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
 }
 
+// Writes zeros; whole pages of many are given back, and read as zeros.
+void clear(uint8_t* start, uint64_t bytes) {
+  const uint64_t at = reinterpret_cast<uint64_t>(start), first = round_up(at, kPage),
+                 last = (at + bytes) / kPage * kPage;
+  if (bytes < kLarge || madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED) != 0) {
+    std::memset(start, 0, bytes);
+    return;
+  }
+  std::memset(start, 0, first - at);
+  std::memset(reinterpret_cast<void*>(last), 0, at + bytes - last);
+}
+
 bool move_pages(uint64_t from, uint64_t to, uint64_t bytes) {
   void* got =
       mremap(reinterpret_cast<void*>(from), bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, reinterpret_cast<void*>(to));
@@ -198,7 +210,7 @@ void Memory::fill(void* start, uint64_t bytes, const uint8_t* data, uint64_t dat
   for (uint64_t at = 0; at < bytes; at += period) {
     const uint64_t part = std::min(period, bytes - at), held = std::min(data_bytes, part);
     std::memcpy(to + at, data, held);
-    std::memset(to + at + held, 0, part - held);
+    clear(to + at + held, part - held);
   }
 }
 

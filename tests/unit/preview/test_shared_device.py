@@ -152,6 +152,16 @@ def test_memory_is_filled_with_data_and_zeros_by_turns() -> None:
     assert out.tolist() == [1, 2, *[0] * 6, 1, 2, *[0] * 6, 1, 2, *[0] * 3, *[9] * 43]
 
 
+def test_large_parts_of_memory_are_cleared_to_their_last_byte() -> None:
+    interpreter, _ = launches_of(ONCE)
+    core, size = interpreter._native_device(), (16 << 20) + 12345
+    address, out = core.allocate(size + 1), np.zeros(size + 1, np.uint8)
+    core.fill(address, size + 1, np.full(1, 7, np.uint8), 1)
+    core.fill(address, size, np.array([3, 4], np.uint8), size)
+    core.read(address, out)
+    assert out[:2].tolist() == [3, 4] and not out[2:size].any() and out[size] == 7
+
+
 def test_sensitivities_of_many_shapes_are_learned_from_the_first() -> None:
     learned = KnownSensitivities()
     launches = [DeviceLaunch("walk", "walk(int*)", (groups, 1, 1), (64, 1, 1), 0, b"") for groups in range(1, 12)]
