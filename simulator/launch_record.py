@@ -92,9 +92,9 @@ class RecordedLaunch:
 
 @dataclass(frozen=True)
 class RefusedLaunch:
-    """The first launch of a kernel that the device does not start, and why."""
+    """The first launch of a kernel that the device does not start, and why. `kernel`: its symbol, or its full name."""
 
-    symbol: str
+    kernel: str
     why: str
 
 

@@ -306,7 +306,7 @@ def failures_of_refused(recording: Recording) -> list[PreviewFailure]:
     """The failures of kernels that the device does not start as they are launched."""
     return [
         PreviewFailure(
-            short_name(launch.symbol), f"the device does not start it: {launch.why}", Reason.BAD_CONFIGURATION
+            short_name(launch.kernel), f"the device does not start it: {launch.why}", Reason.BAD_CONFIGURATION
         )
         for launch in recording.refused
     ]

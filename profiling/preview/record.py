@@ -222,7 +222,7 @@ class RecordingHead:
 def read_recording(head: RecordingHead, data: bytes, signatures: Mapping[str, str]) -> Recording:
     """The recording with this head and these bytes of its file. Raises BadInput if they are damaged."""
     run = parse_recording(data)
-    refused = tuple(replace(launch, symbol=signatures.get(launch.symbol, launch.symbol)) for launch in run.refused)
+    refused = tuple(replace(launch, kernel=signatures.get(launch.kernel, launch.kernel)) for launch in run.refused)
     return Recording(tuple(as_launches(run.launches, signatures)), head.reason, head.message, head.code, refused)
 
 

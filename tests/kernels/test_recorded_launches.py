@@ -309,7 +309,7 @@ def test_launches_that_the_device_does_not_start_are_kept_apart() -> None:
     recording = run(sized(f"add<<<n, 2048>>>(a, b, n); {LAUNCH} add<<<1, 64, 100000>>>(a, b, n);"))
     assert [launch.block for launch in recording.launches] == [(256, 1, 1)]
     (refused,) = recording.refused
-    assert (refused.symbol, refused.why) == (
+    assert (refused.kernel, refused.why) == (
         "add(float const*, float*, int)",
         "work-groups of 2048 x 1 x 1 work-items; at most 1024",
     )
