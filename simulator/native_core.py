@@ -71,6 +71,7 @@ class Dispatch(TypedDict):
     work: NotRequired[dict[str, float]]
     traffic: NotRequired[dict[str, float]]
     sampling: SamplingNumbers
+    unreplayed: bool  # sampled, since replaying its equal work-groups would have taken too long
     printf: bytes
 
 
@@ -93,6 +94,7 @@ class DeviceOptions(TypedDict, total=False):
     values: bool
     sampling_units: int
     sample_above: int
+    replayable: int
     largest_error: float
     per_kernel: int
     reuse: bool

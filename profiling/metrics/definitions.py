@@ -102,6 +102,11 @@ def display_title(metric: str) -> str:
     return THROUGHPUT_TITLE if metric == THROUGHPUT else metric_table().metrics[metric].title
 
 
+def is_hit_rate(metric: str) -> bool:
+    """Whether a metric is a hit rate in per cent, whose errors are counted in points."""
+    return metric.endswith("Hit_Rate")
+
+
 def answer_ids() -> tuple[str, ...]:
     """The twelve metrics of the paper, in the order of its printed answer."""
     return metric_table().answer_order

@@ -30,6 +30,7 @@ from hipsynth.source.names import short_name
 
 # Up to this work, in units of about 10 ns, a launch is interpreted as a whole: CORPUS_EFFORT of the usual.
 EXACT_WORK = 1_800_000
+REPLAYABLE = 512  # times that work, up to which a grid of equal work-groups is replayed: a few seconds
 # Instructions of waves, in the work-groups that are interpreted: where data may keep loops from ending, and elsewhere.
 MOST_BY_DATA, MOST_INSTRUCTIONS = 40_000_000, 300_000_000
 LEAST_SECONDS = 0.1  # of one launch's interpretation near a limit of time; 0 would be none
@@ -48,6 +49,8 @@ BASIC = (  # the metrics that the others of the twelve follow from
     "L2_Fabric_Write_BW",
     "HBM_GFLOPS",
 )
+# Times the sampler's own estimate of the duration's error: holds for six of seven naive products of 512 to 2048 rows.
+DRIFT_COVERS = 3.0
 BUSIEST = "l1_cycles_busiest_cu"  # of the work: the one count that is of one CU
 
 
@@ -81,6 +84,7 @@ class Preview:
     diverged: bool = False  # made-up data led to errors or far, zeros did not
     instance: str = ""  # the kernel with its template arguments
     sensitivity: float = 0.0  # |log| of the duration's change with other made-up contents, where none are known
+    drift_error: float = 0.0  # of the duration, relative, where too many equal work-groups to replay fall out of step
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,7 @@ class ScaledCounts:
     guessed: bool = False  # buffers had to be larger than the host code says
     diverged: bool = False  # made-up data led to errors or far, zeros did not
     recorded_failed: bool = False  # recorded data led to errors or far, so other data was taken
+    drift_error: float = 0.0  # as Preview's
 
 
 @dataclass(frozen=True)
@@ -141,6 +146,7 @@ class Interpreter:
             dict(self.spec),
             sampling_units=CORPUS_UNITS,
             sample_above=EXACT_WORK,
+            replayable=REPLAYABLE,
             max_wave_instructions=instructions,
             memory_bytes=MEMORY_BYTES,
             cpu_seconds=0.0 if math.isinf(left := seconds_left()) else max(left, LEAST_SECONDS),
@@ -257,7 +263,9 @@ class Interpreter:
         )
         run = int(counted["sampling"]["groups_simulated"])
         parts = counted["counters"], counted["work"], counted["occupancy"], counted["registers"]
-        return ScaledCounts(*parts, run, by_data, assumed.enlarge_buffers, assumed.made_up_below == 1 and by_data)
+        diverged = assumed.made_up_below == 1 and by_data
+        drift = DRIFT_COVERS * counted["sampling"]["error"].get("Duration", 0.0) if counted["unreplayed"] else 0.0
+        return ScaledCounts(*parts, run, by_data, assumed.enlarge_buffers, diverged, drift_error=drift)
 
     @staticmethod
     def _place_memory(
@@ -317,6 +325,7 @@ class Interpreter:
             counted.guessed or any(buffer.guessed for buffer in buffers),
             counted.diverged,
             short_name(kernel["name"]) if kernel is not None else "",
+            drift_error=counted.drift_error,
         )
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hipsynth.core.errors import BadInput
+from hipsynth.profiling.metrics import is_hit_rate
 from hipsynth.profiling.preview.interpret import BASIC, BUSIEST, Interpreter, Preview, ScaledCounts
 from hipsynth.profiling.preview.launch import DeviceLaunch
 from hipsynth.profiling.preview.programs import PreviewFailure, no_interpretation, unknown_kernel
@@ -167,7 +168,7 @@ def previews_agree(guess: Preview, true: Preview) -> bool:
             if a is not b:
                 return False
             continue
-        pairs.append((a, b, HIT_RATE_TOLERANCE if name.endswith("Hit_Rate") else 0.0))
+        pairs.append((a, b, HIT_RATE_TOLERANCE if is_hit_rate(name) else 0.0))
     return all(math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=points) for a, b, points in pairs)
 
 

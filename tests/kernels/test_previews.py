@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from hipsynth.cli.main import cli
 from hipsynth.core.errors import UsageError
+from hipsynth.profiling.preview import interpret
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = {
@@ -35,7 +36,7 @@ __global__ void scale(const float* in, float* out, int n) {
 
 
 def predict(*words: object) -> dict[str, Any]:
-    done = CliRunner().invoke(cli, ["predict", *map(str, words), "--json"], catch_exceptions=False)
+    done = CliRunner().invoke(cli, ["predict", "--json", *map(str, words)], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return dict(json.loads(done.stdout)["results"][0])
 
@@ -51,6 +52,28 @@ def test_predictions_are_near_what_execution_gives(name: str, arch: str) -> None
     assert kernel["metrics"]["HBM_GFLOPS"] == pytest.approx(executed["metrics"]["HBM_GFLOPS"], rel=PROGRAMS[name])
     low, high = kernel["intervals"]["duration_ns"]
     assert 0 < low <= kernel["duration_ns"] <= high
+
+
+NAIVE_PRODUCT = ROOT / "corpus/handwritten/gemm/gemm_naive.hip"
+
+
+def test_equal_work_groups_are_predicted_as_they_execute() -> None:
+    """Those of a naive product fall in step slowly, which windows of a sample do not show."""
+    found = predict(NAIVE_PRODUCT, "--arch", "gfx942", "--check", "--", 512)
+    kernel, executed = found["kernels"][0], found["executed"][0]
+    assert kernel["duration_ns"] == pytest.approx(executed["duration_ns"], rel=1e-6)
+    assert kernel["metrics"]["L1_Cache_Hit_Rate"] == pytest.approx(executed["metrics"]["L1_Cache_Hit_Rate"], abs=0.01)
+
+
+def test_equal_work_groups_too_many_to_replay_are_unsure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpret, "REPLAYABLE", 1)
+    found = predict(NAIVE_PRODUCT, "--arch", "gfx90a", "--check", "--", 1024)
+    kernel, executed = found["kernels"][0], found["executed"][0]
+    for name in ("L1_Cache_Hit_Rate", "L2_Cache_Hit_Rate", "L2_Cache_Bandwidth", "HBM_GFLOPS"):
+        low, high = kernel["intervals"][name]
+        assert low <= executed["metrics"][name] <= high, name
+    low, high = kernel["intervals"]["duration_ns"]
+    assert low <= executed["duration_ns"] < kernel["duration_ns"] / 1.2
 
 
 def test_a_kernel_without_host_code_is_asked_by_its_shape(tmp_path: Path) -> None:

@@ -59,12 +59,14 @@ def test_identical_work_groups_are_replayed_exactly(name: str, kernel: str, abov
 def test_different_work_groups_are_not_replayed(name: str, kernel: str, tmp_path: Path) -> None:
     """They are less work than `cut_up`, which is replayed under the same limit."""
     (result,) = launches(name, tmp_path, kernel, sampling_units=12, sample_above=ABOVE * 5)
-    assert strategy(result) == "sampled"
+    assert strategy(result) == "sampled" and not result["unreplayed"]
 
 
 def test_grids_that_are_too_large_to_replay_are_sampled(tmp_path: Path) -> None:
     (result,) = launches("mi250", tmp_path, "alike", sampling_units=12, sample_above=ABOVE)
-    assert strategy(result) == "sampled"
+    assert strategy(result) == "sampled" and result["unreplayed"]
+    (larger,) = launches("mi250", tmp_path, "alike", sampling_units=12, sample_above=ABOVE, replayable=512)
+    assert strategy(larger) == "replayed" and not larger["unreplayed"]
 
 
 @pytest.mark.parametrize("name", DEVICES)

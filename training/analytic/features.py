@@ -53,6 +53,7 @@ def launch_features(preview: Preview, device: str) -> dict[str, float]:
         "barriers": _safe_log2(preview.work.get("barriers", 0.0) / items),
         "guessed": float(preview.guessed),
         "sensitivity": preview.sensitivity,
+        "drift": math.log1p(preview.drift_error),
     }
     return values
 

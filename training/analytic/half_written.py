@@ -20,7 +20,7 @@ from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency
 from hipsynth.core.files import write_whole
 from hipsynth.core.installation import set_up_by
 from hipsynth.core.reasons import Reason
-from hipsynth.profiling.metrics import roofline
+from hipsynth.profiling.metrics import is_hit_rate, roofline
 from hipsynth.profiling.metrics.uncertainty import WIDEST
 from hipsynth.profiling.preview.completed import CompletedProgram, complete_program
 from hipsynth.source.outline import outline_kernels
@@ -97,7 +97,7 @@ def _widen_kernel(kernel: KernelPrediction) -> KernelPrediction:
         if value is None:
             continue
         low, high = intervals.get(name, (value, value))
-        if name.endswith("Hit_Rate"):
+        if is_hit_rate(name):
             intervals[name] = max(0.0, min(low, value - width)), min(100.0, max(high, value + width))
         else:
             intervals[name] = min(low, value * math.exp(-width)), max(high, value * math.exp(width))

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hipsynth.core.errors import BadInput
-from hipsynth.profiling.metrics.definitions import answer_ids
+from hipsynth.profiling.metrics.definitions import answer_ids, is_hit_rate
 from hipsynth.training.analytic.features import feature_vector
 from hipsynth.training.analytic.quantities import NAMES, Quantities, metrics_of
 from hipsynth.training.analytic.trees import Trees, load_model, save_model
@@ -21,7 +21,7 @@ from hipsynth.training.analytic.trees import Trees, load_model, save_model
 VERSION = 1
 COVERED = 0.8  # share of true values that an interval should hold
 LEAST_WIDTH = 0.005  # of intervals, in log units: what other allocations and launches of a program change
-DURATION, SENSITIVITY = "duration_ns", "sensitivity"
+DURATION, SENSITIVITY, DRIFT = "duration_ns", "sensitivity", "drift"
 FOLDS = 5
 THRESHOLDS = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, math.inf)
 MOST_LOSS = 0.2
@@ -111,7 +111,8 @@ class AnalyticModel:
 
         errors: dict[str, list[float]] = {name: [math.nan] * len(examples) for name in (*answer_ids(), DURATION)}
         for i, example in enumerate(examples):
-            for name, error in log_errors(example, {n: float(ratios[n][i]) for n in NAMES}).items():
+            fixed = correct_quantities(example.previewed, {n: float(ratios[n][i]) for n in NAMES})
+            for name, error in log_errors(fixed, example.truth, example.arch).items():
                 errors[name][i] = error
         settings = {**PARAMETERS, "objective": "quantile", "alpha": COVERED, "num_leaves": 15, "min_data_in_leaf": 20}
         for name, values in errors.items():
@@ -135,12 +136,7 @@ class AnalyticModel:
         used = {name: model for name, model in self.corrections.items() if math.isfinite(self.thresholds[name])}
         raw = _predict_ratios(used, table)
         ratios = {name: apply_threshold(raw[name], self.thresholds.get(name, math.inf)) for name in NAMES}
-        widths = {
-            name: np.maximum(LEAST_WIDTH, self.factors[name] * model.predict(table))
-            for name, model in self.widths.items()
-        }
-        if DURATION in widths:  # data that nobody knows yet changes it by as much
-            widths[DURATION] = np.maximum(widths[DURATION], [row.get(SENSITIVITY, 0.0) for row in rows])
+        widths = self._widths(rows, table)
         corrected = []
         for i, (q, arch) in enumerate(zip(previewed, archs, strict=True)):
             fixed = correct_quantities(q, {name: ratios[name][i] for name in NAMES})
@@ -153,6 +149,17 @@ class AnalyticModel:
             }
             corrected.append(CorrectedPrediction(metrics, fixed["duration"], intervals))
         return corrected
+
+    def _widths(self, rows: Sequence[Mapping[str, float]], table: Floats) -> dict[str, Floats]:
+        """The half width of each value's interval, by row, in log units or points of a hit rate."""
+        drift = np.array([row.get(DRIFT, 0.0) for row in rows])
+        widths = {}
+        for name, model in self.widths.items():
+            learned = np.maximum(LEAST_WIDTH, self.factors[name] * model.predict(table))
+            widths[name] = np.maximum(learned, 100 * drift if is_hit_rate(name) else drift)
+        if DURATION in widths:  # data that nobody knows yet changes it by as much
+            widths[DURATION] = np.maximum(widths[DURATION], [row.get(SENSITIVITY, 0.0) for row in rows])
+        return widths
 
     # --- files
 
@@ -249,16 +256,15 @@ def correct_quantities(previewed: Mapping[str, float], ratios: Mapping[str, floa
     return corrected
 
 
-def log_errors(example: Example, ratios: Mapping[str, float]) -> dict[str, float]:
-    """|log error| of each metric, for hit rates the error in points."""
-    fixed = correct_quantities(example.previewed, ratios)
-    predicted, true = metrics_of(fixed, example.arch), metrics_of(example.truth, example.arch)
-    errors = {DURATION: abs(math.log(fixed["duration"] / example.truth["duration"]))}
-    for name, value in true.items():
-        other = predicted[name]
+def log_errors(predicted: Quantities, true: Quantities, arch: str) -> dict[str, float]:
+    """|log error| of each metric and of DURATION, for hit rates the error in points."""
+    ours, theirs = metrics_of(predicted, arch), metrics_of(true, arch)
+    errors = {DURATION: abs(math.log(max(predicted["duration"], 1.0) / max(true["duration"], 1.0)))}
+    for name, value in theirs.items():
+        other = ours[name]
         if value is None or other is None:
             continue
-        if name.endswith("Hit_Rate"):
+        if is_hit_rate(name):
             errors[name] = abs(value - other)
         elif value > 0 and other > 0:
             errors[name] = abs(math.log(other / value))
@@ -267,7 +273,7 @@ def log_errors(example: Example, ratios: Mapping[str, float]) -> dict[str, float
 
 def prediction_interval(name: str, value: float, width: float) -> tuple[float, float]:
     """The interval around a value for a width in log units, or in points for a hit rate."""
-    if name.endswith("Hit_Rate"):
+    if is_hit_rate(name):
         return max(0.0, value - width), min(100.0, value + width)
     return value * math.exp(-width), value * math.exp(width)
 

@@ -250,12 +250,8 @@ def describe_kernel(
     width = math.log(high / low) / 2 if low > 0 else math.inf
     reason, code = "", Reason.NONE
     if width > WIDEST:
-        by_data = preview.by_data or preview.sensitivity >= width
-        cause = (
-            "it depends on data that the program computes or reads" if by_data else "few labelled kernels are like it"
-        )
         code = Reason.UNCERTAIN
-        reason = f"the duration is uncertain by a factor of {math.exp(width):.1f}: {cause}"
+        reason = f"the duration is uncertain by a factor of {math.exp(width):.1f}: {find_doubt(preview, width)}"
     elif preview.diverged:
         code = Reason.UNKNOWN_DATA
         reason = "it needs the data that the program makes: with synthetic data it fails or does not end"
@@ -278,6 +274,15 @@ def describe_kernel(
         language=preview.launch.language or None,
         meta=preview.launch.meta if preview.launch.language else None,
     )
+
+
+def find_doubt(preview: Preview, width: float) -> str:
+    """Why a duration is uncertain by `width`, in log units."""
+    if math.log1p(preview.drift_error) >= width:
+        return "its work-groups fall out of step, and are too many to be replayed"
+    if preview.by_data or preview.sensitivity >= width:
+        return "it depends on data that the program computes or reads"
+    return "few labelled kernels are like it"
 
 
 def unknown_kernel(failure: PreviewFailure) -> KernelPrediction:

@@ -24,7 +24,7 @@ from hipsynth.source.completion.words import split_tokens
 from hipsynth.source.declarations import FunctionDeclaration
 from hipsynth.source.outline import blank_opaque, outline_kernels, outline_launches
 from hipsynth.source.type_sizes import type_bytes
-from hipsynth.training.analytic.model import COVERED, DURATION, FLOOR, PARAMETERS, prediction_interval
+from hipsynth.training.analytic.model import COVERED, DURATION, FLOOR, PARAMETERS, log_errors, prediction_interval
 from hipsynth.training.analytic.quantities import NAMES, Quantities, metric_quantities, metrics_of
 from hipsynth.training.analytic.trees import Trees, load_model, save_model
 from hipsynth.training.data.features import evaluate_constant, integer_constants, source_features
@@ -104,7 +104,7 @@ class TextModel:
                 continue
             trees = _fit_trees(table[outside], [truth[int(i)] for i in outside])
             for i, answer in zip(inside, _predict_quantities(trees, table[inside]), strict=True):
-                for name, error in _value_errors(answer, truth[int(i)], samples[int(i)].arch).items():
+                for name, error in log_errors(answer, truth[int(i)], samples[int(i)].arch).items():
                     errors.setdefault(name, []).append(error)
         return {name: float(np.quantile(values, COVERED)) for name, values in errors.items()}
 
@@ -258,18 +258,3 @@ def _predict_quantities(trees: Mapping[str, Trees], table: Floats) -> list[Quant
         row["l2_misses"] = min(row["l2_misses"], row["l2_requests"])
         answers.append(row)
     return answers
-
-
-def _value_errors(found: Quantities, truth: Quantities, arch: str) -> dict[str, float]:
-    """|log error| of each value, for hit rates the error in points."""
-    ours, theirs = metrics_of(found, arch), metrics_of(truth, arch)
-    errors = {DURATION: abs(math.log(max(found["duration"], 1.0) / max(truth["duration"], 1.0)))}
-    for name, value in theirs.items():
-        other = ours[name]
-        if value is None or other is None:
-            continue
-        if name.endswith("Hit_Rate"):
-            errors[name] = abs(value - other)
-        elif value > 0 and other > 0:
-            errors[name] = abs(math.log(other / value))
-    return errors

@@ -97,6 +97,7 @@ struct Sampling {
   uint64_t groups_recorded = 0;         // work-groups that were recorded for the replay
   std::map<std::string, double> error;  // sampled: expected relative error (two standard deviations) by counter
   uint64_t reused = 0;                  // dispatches whose counters and duration are those of an earlier one
+  bool unreplayed = false;              // sampled, since replaying its equal work-groups would have taken too long
 };
 
 // What became of a launch under DeviceOptions::budget_s, or Device::sample_coarsely. Prices are those of

@@ -13,8 +13,6 @@ namespace {
 // exactly, provided that it is at most kRepeatable times the work up to which dispatches are exact anyway.
 constexpr double kLargestError = 0.02;
 constexpr uint64_t kRepeatable = 10;
-// A dispatch of long, equal work-groups is replayed if replay is at most this many times that work.
-constexpr uint64_t kReplayable = 16;
 // Dispatches that fill less than this share of the machine are not executed twice: copying the caches would cost more.
 constexpr uint64_t kWorthRepeating = 16;
 // A dispatch whose duration is too uncertain is executed exactly if it is at most kExactAtMost times that work, which
@@ -104,11 +102,12 @@ Execution Chooser::sample_first(const PreparedLaunch& p, Hierarchy& hierarchy, O
   if (refines() || kWorthRepeating * p.plan.total_groups > resident) before.emplace(hierarchy);
   const bool at_once = refines() && !is_pure(slice, *p.launch.kernel);
   const SamplingOptions how = at_once ? fine() : coarse();
-  RecordedTraces recorded(p, std::min(kReplayable * how.exact_work, p.limits.most_work));
+  RecordedTraces recorded(p, std::min(options_.replayable * how.exact_work, p.limits.most_work));
   NoTraces none;
   TraceSource& source = before ? static_cast<TraceSource&>(recorded) : none;
   std::optional<Execution> first = SampledStrategy(hierarchy, how, source, p.context.steps).execute(p);
   if (!first) return replay(p, hierarchy, *before, &source);
+  first->sampling.unreplayed = recorded.too_many();
   if (first->sampling.strategy == Strategy::exact) return *std::move(first);
   const bool bad = largest_error(*first) > kLargestError, unsure = is_unsure(p, *first);
   if (at_once)
@@ -133,12 +132,13 @@ Execution Chooser::sample_first(const PreparedLaunch& p, Hierarchy& hierarchy, O
 Execution Chooser::refine(const PreparedLaunch& p, Hierarchy& hierarchy, const Snapshot& before,
                           Outcome* outcome) const {
   const SamplingOptions how = fine();
-  RecordedTraces recorded(p, std::min(kReplayable * how.exact_work, p.limits.most_work));
+  RecordedTraces recorded(p, std::min(options_.replayable * how.exact_work, p.limits.most_work));
   before.restore();
   if (p.context.tally) p.context.tally->restart();
   std::optional<Execution> e = SampledStrategy(hierarchy, how, recorded, p.slice.steps().data()).execute(p);
   *outcome = Outcome::nothing;
   if (!e) return replay(p, hierarchy, before, &recorded);
+  e->sampling.unreplayed = recorded.too_many();
   if (e->sampling.strategy == Strategy::exact) {
     e->sampling.strategy = Strategy::sampled;  // see count_all()
     return *std::move(e);

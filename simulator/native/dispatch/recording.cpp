@@ -37,7 +37,7 @@ const Traces* RecordedTraces::traces() {
 
 // Records a few work-groups without the memory model. Returns their common trace if they agree and replay is
 // affordable, else nullopt.
-std::optional<Traces> RecordedTraces::record() const {
+std::optional<Traces> RecordedTraces::record() {
   if (!may_replay(p_.slice.steps(), *p_.launch.kernel)) return std::nullopt;
   Recorder recorder(p_.plan.occupancy.waves_per_group, static_cast<uint32_t>(p_.spec.topology.xcds));
   std::optional<Traces> traces = trace_grid(p_.plan.total_groups, [&](std::vector<uint64_t> groups) {
@@ -46,8 +46,8 @@ std::optional<Traces> RecordedTraces::record() const {
   if (!traces) return std::nullopt;
   traces->patterns = recorder.patterns();
   traces->fold_lds(p_.context.latency.lds);
-  const bool affordable = traces->work() <= most_work_ / p_.plan.total_groups;
-  return affordable ? std::move(traces) : std::nullopt;
+  too_many_ = traces->work() > most_work_ / p_.plan.total_groups;
+  return too_many_ ? std::nullopt : std::move(traces);
 }
 
 }  // namespace hipsynth

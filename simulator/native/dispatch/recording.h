@@ -13,13 +13,15 @@ class RecordedTraces final : public TraceSource {
   // `most_work`: limit for replaying the whole grid, in the units of simulation_work().
   RecordedTraces(const PreparedLaunch& p, uint64_t most_work) : p_(p), most_work_(most_work) {}
   const Traces* traces() override;
+  // Whether the work-groups are equal, but too many to be replayed.
+  bool too_many() const { return too_many_; }
 
  private:
-  std::optional<Traces> record() const;
+  std::optional<Traces> record();
 
   const PreparedLaunch& p_;
   uint64_t most_work_;
-  bool asked_ = false;
+  bool asked_ = false, too_many_ = false;
   std::optional<Traces> traces_;
 };
 
