@@ -22,6 +22,7 @@ _UNKNOWN_NAME = re.compile(
     r"|no (?:member|type|template) named) '"
 )
 _NO_TEXTURES = re.compile(r"error: .* is unavailable: The image/texture API not supported on the device")
+_LOCAL_MEMORY = re.compile(r"local memory \((\d+)\) exceeds limit \((\d+)\) in '(.+)'\Z")
 _PRECOMPILED = re.compile(r"precompiled|PCH|AST file")
 
 
@@ -48,6 +49,32 @@ def read_compiler_errors(diagnostics: str) -> tuple[CompilerError, ...]:
             named[1] if (named := _UNDECLARED.search(match["message"])) else "",
         )
         for match in _ERROR.finditer(diagnostics)
+    )
+
+
+@dataclass(frozen=True)
+class LocalMemoryError:
+    """A kernel, by its full name, with more bytes of static LDS than the `most` of an architecture; where its name
+    stands, counted from 1."""
+
+    file: str
+    line: int
+    column: int
+    kernel: str
+    bytes: int
+    most: int
+
+
+def read_local_memory_errors(diagnostics: str) -> tuple[LocalMemoryError, ...]:
+    """The errors in what clang printed, if all are of this kind."""
+    errors = read_compiler_errors(diagnostics)
+    matches = [(error, _LOCAL_MEMORY.match(error.message)) for error in errors]
+    if not all(match for _, match in matches):
+        return ()
+    return tuple(
+        LocalMemoryError(error.file, error.line, error.column, match[3], int(match[1]), int(match[2]))
+        for error, match in matches
+        if match
     )
 
 

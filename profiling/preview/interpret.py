@@ -10,12 +10,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hipsynth.core.errors import BadInput
 from hipsynth.core.reasons import Reason
 from hipsynth.core.time_limit import seconds_left
 from hipsynth.profiling import metrics
@@ -26,7 +27,7 @@ from hipsynth.simulator.errors import SimError
 from hipsynth.simulator.launch_record import ARENA
 from hipsynth.simulator.limits import CORPUS_UNITS
 from hipsynth.simulator.native_core import KernelDescriptor, NativeDevice, native_core
-from hipsynth.source.names import short_name
+from hipsynth.source.names import base_name, short_name
 
 # Up to this work, in units of about 10 ns, a launch is interpreted as a whole: CORPUS_EFFORT of the usual.
 EXACT_WORK = 1_800_000
@@ -40,6 +41,7 @@ TILE_WORDS, MOST_FILLED_BYTES = 1 << 18, 1 << 26
 BUFFER = "global_buffer"
 ARENA_BYTES = 1 << 40
 FIRST_ADDRESS = ARENA + (1 << 38)  # of allocations: Memory::kInternalBytes of native/core/machine.h
+NOT_STARTED = "the device does not start it"
 BASIC = (  # the metrics that the others of the twelve follow from
     "L1_Cache_Hit_Rate",
     "L2_Cache_Hit_Rate",
@@ -57,11 +59,17 @@ BUSIEST = "l1_cycles_busiest_cu"  # of the work: the one count that is of one CU
 @dataclass(frozen=True)
 class Code:
     """Compiled device code: the code object's bytes, its disassembly, and the flags that it was compiled with; no
-    bytes for a program whose kernels are all loaded while it runs."""
+    bytes for a program whose kernels are all loaded while it runs. `oversized`: why the device does not start kernels
+    with too much static LDS, by full name; by base name, builds of a template without its body."""
 
     elf: bytes
     disassembly: str
     flags: str = ""
+    oversized: Mapping[str, str] = field(default_factory=dict)
+
+    def why_refused(self, kernel: str, reason: str) -> str:
+        """Why the device does not start a kernel, by its full name; `reason`: what the size of its code says."""
+        return self.oversized.get(kernel) or self.oversized.get(base_name(kernel)) or reason
 
 
 @dataclass(frozen=True)
@@ -198,10 +206,11 @@ class Interpreter:
         return min(MOST_SENSITIVITY, max(abs(math.log(other / duration_ns)) for other in others))
 
     def count(self, launch: DeviceLaunch, device: SharedDevice | None = None) -> ScaledCounts | None:
-        """As preview(), before the timing model."""
+        """As preview(), before the timing model. Raises BadInput for more LDS than the device has, too."""
         kernel = self.kernel_of(launch)
         if kernel is None or len(launch.arguments) < explicit_bytes(kernel):
             return None
+        self._require_room(kernel, launch.dynamic_lds)
         for assumed in ASSUMPTIONS:
             if assumed == MADE_UP and not launch.has_contents:
                 continue
@@ -212,6 +221,12 @@ class Interpreter:
                 if not self._may_succeed(kernel, assumed, error):
                     raise
         return None
+
+    def _require_room(self, kernel: KernelDescriptor, dynamic_lds: int) -> None:
+        size, most = kernel["lds_bytes"] + dynamic_lds, int(self.spec["lds.bytes_per_cu"])
+        if size > most:
+            why = self.code.why_refused(kernel["name"], f"{size} bytes of LDS; at most {most}")
+            raise BadInput(f"{NOT_STARTED}: {why}", reason=Reason.BAD_CONFIGURATION)
 
     def _may_succeed(self, kernel: KernelDescriptor, assumed: DataAssumption, error: SimError) -> bool:
         """Whether a launch that failed on assumed data may succeed with the next assumption."""

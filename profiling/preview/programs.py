@@ -17,6 +17,7 @@ from hipsynth.core.scratch import scratch_folder
 from hipsynth.core.time_limit import OutOfTime
 from hipsynth.profiling.preview.interpret import (
     MOST_SENSITIVITY,
+    NOT_STARTED,
     Code,
     Interpreter,
     Preview,
@@ -302,11 +303,13 @@ _WHY_NOT_INTERPRETED = {
 }
 
 
-def failures_of_refused(recording: Recording) -> list[PreviewFailure]:
+def failures_of_refused(recording: Recording, code: Code) -> list[PreviewFailure]:
     """The failures of kernels that the device does not start as they are launched."""
     return [
         PreviewFailure(
-            short_name(launch.kernel), f"the device does not start it: {launch.why}", Reason.BAD_CONFIGURATION
+            short_name(launch.kernel),
+            f"{NOT_STARTED}: {code.why_refused(launch.kernel, launch.why)}",
+            Reason.BAD_CONFIGURATION,
         )
         for launch in recording.refused
     ]

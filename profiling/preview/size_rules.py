@@ -90,7 +90,10 @@ def _interpolate_recordings(
 ) -> dict[int, Recording | None] | None:
     """The recordings at sizes between the known ones, None for one that is not certain; None if no rule fits."""
     runs = [recording.launches for recording in recordings.values()]
+    refused = {recording.refused for recording in recordings.values()}
     if any(recording.reason for recording in recordings.values()) or len({len(launches) for launches in runs}) != 1:
+        return None
+    if len(refused) != 1:  # at some sizes, or for other reasons
         return None
     columns = []
     for launches in zip(*runs, strict=True):
@@ -101,7 +104,7 @@ def _interpolate_recordings(
     for n in sizes:
         columns_at = [column.at(n) for column in columns]
         launches = tuple(launch_rules for launch_rules in columns_at if launch_rules is not None)
-        interpolated[n] = Recording(launches) if len(launches) == len(columns_at) else None
+        interpolated[n] = Recording(launches, refused=next(iter(refused))) if len(launches) == len(columns_at) else None
     return interpolated
 
 

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from hipsynth.core.time_limit import OutOfTime, require_time
-from hipsynth.profiling.preview.interpret import Interpreter, Preview
+from hipsynth.profiling.preview.interpret import Code, Interpreter, Preview
 from hipsynth.profiling.preview.launch import DeviceLaunch
-from hipsynth.profiling.preview.programs import PreviewFailure, find_launches, select_launches
+from hipsynth.profiling.preview.programs import PreviewFailure, failures_of_refused, find_launches, select_launches
 from hipsynth.profiling.preview.record import Recording
 from hipsynth.profiling.preview.size_rules import record_lines
 from hipsynth.profiling.preview.sweep import Line, SweptPreview
@@ -131,16 +131,21 @@ def _one_build(
     assumed = [launches_of(source, interpreter, v.question, recordings[v.question.arguments]) for v in variants]
     swept = _sweep_launches(interpreter, variants, [select_launches(launches) for launches, _ in assumed])
     kernels = _predict_kernels(predictor, chosen.name, swept)
+    refused = {line: _refused_kernels(recording, code) for line, recording in recordings.items()}
     seconds = (time.monotonic() - start) / len(variants)
     answers = []
     for variant, kernel_predictions, swept_kernels, (_, notes) in zip(variants, kernels, swept, assumed, strict=True):
-        prediction = AnalyticPrediction(
-            arch, flags, chosen.name, notes.mark(kernel_predictions), seconds, str(predictor.path), notes.lines
-        )
+        named = (*notes.mark(kernel_predictions), *refused[variant.question.arguments])
+        prediction = AnalyticPrediction(arch, flags, chosen.name, named, seconds, str(predictor.path), notes.lines)
         answers.append(
             VariantPrediction(variant, prediction, sum(not launch.interpreted for _, launch in swept_kernels))
         )
     return answers
+
+
+def _refused_kernels(recording: Recording, code: Code) -> tuple[KernelPrediction, ...]:
+    """Abstentions for the kernels that the device does not start as the host code launches them."""
+    return tuple(map(unknown_kernel, failures_of_refused(recording, code)))
 
 
 def _recordings(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hipsynth.core.errors import BadInput, MissingDependency
+from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency
 from hipsynth.core.program import Project
 from hipsynth.core.reasons import Reason
 from hipsynth.core.time_limit import OutOfTime
@@ -33,6 +33,7 @@ from hipsynth.profiling.preview.launch import (
     parameter_types,
     with_argument,
 )
+from hipsynth.profiling.preview.oversized import code_with_oversized, note_oversized
 from hipsynth.profiling.preview.programs import (
     PreviewFailure,
     ProgramPreviews,
@@ -231,11 +232,19 @@ def compile_for_preview(
     source: str, arch: str, flags: str, device: str | None, project: Project | None = None
 ) -> tuple[Code, DeviceTable]:
     """The device code of a program, which may include headers of its project's folder, and the table of the device.
-    Raises as AnalyticPredictor.predict."""
+    Kernels with too much static LDS are in it, though the device does not start them. Raises as
+    AnalyticPredictor.predict."""
     chosen = device_of(arch, device)
     if not kernel_names(source) and not loads_kernels(source):
         raise BadInput("no kernel in the file", cause="no __global__ function", remedy="give a HIP source file")
-    return device_code(source, arch, check_flags(flags), project=project), chosen
+    checked = check_flags(flags)
+    try:
+        return device_code(source, arch, checked, project=project), chosen
+    except CompileFailed as failure:
+        code = code_with_oversized(source, arch, checked, failure, project)
+        if code is None:
+            raise
+        return code, chosen
 
 
 def describe_kernel(
@@ -329,9 +338,7 @@ def find_previews(
         launches, notes = launches_of(source, interpreter, question, launches_found)
     except OutOfTime:
         return ProgramPreviews([], [out_of_time(name) for name in kernel_names(source)]), LaunchNotes()
-    refused = failures_of_refused(launches_found)
-    if not launches_found.launches and refused:
-        return ProgramPreviews([], refused), LaunchNotes()
+    refused = failures_of_refused(launches_found, code)
     if not launches and not interpreter.kernels:
         why = launches_found.message or "its host code launches no kernel"
         return ProgramPreviews([], [PreviewFailure("", why, launches_found.reason or Reason.NO_DISPATCH)]), notes
@@ -343,11 +350,15 @@ def launches_of(
     source: str, interpreter: Interpreter, question: LaunchAssumptions, recording: Recording
 ) -> tuple[list[DeviceLaunch], LaunchNotes]:
     """The launches to preview, and notes, as find_previews() says; `recording`: what the program's run recorded."""
+    oversized = note_oversized(interpreter.code)
+    if recording.refused and not recording.launches:
+        return [], LaunchNotes(oversized)
     if not recording.launches:
-        return _assume_launches(source, interpreter, question, recording.message)
+        launches, assumed = _assume_launches(source, interpreter, question, recording.message)
+        return launches, replace(assumed, general=oversized)
     launches = [_change_launch(launch, interpreter, source, question) for launch in recording.launches]
     incomplete = (f"not all launches may be known: {recording.message}",) if recording.reason else ()
-    return launches, LaunchNotes((*incomplete, *note_omissions(launches)))
+    return launches, LaunchNotes((*oversized, *incomplete, *note_omissions(launches)))
 
 
 def _assume_launches(
