@@ -20,7 +20,7 @@ from hipsynth.cli.options import (
     timeout_of,
 )
 from hipsynth.cli.output import StatusLine, print_json
-from hipsynth.cli.programs import define_option, include_option, with_defines
+from hipsynth.cli.programs import ProgramCommand, define_option, include_option, split_argv, with_defines
 from hipsynth.core.documents import to_json
 from hipsynth.core.errors import BadInput, PartialFailure, UsageError
 
@@ -52,7 +52,7 @@ Exit codes: 0 ok, 2 usage, 3 bad input or no answer, 4 toolchain missing, 5 a ke
 DEFAULT_FLAGS = ("-O3",)
 
 
-@click.command(epilog=EPILOG)
+@click.command(cls=ProgramCommand, epilog=EPILOG)
 @click.argument("file", type=NamedPath(readable=False, path_type=Path))
 @click.argument("arguments", nargs=-1, metavar="[-- ARGS...]")
 @arch_option()
@@ -110,8 +110,8 @@ def command(
 
     The default predictor compiles the program, runs its host code to learn the launches, interprets a sample of
     work-groups, and corrects the result by what labels taught. A language model (`--model`) reads the source alone, or
-    calls tools where it was trained to. ARGS after `--` are the program's command line. Of a Python script, the Triton
-    kernels that it launches are predicted.
+    calls tools where it was trained to. ARGS after `--` are the program's command line. FILE is one source file, each
+    predicted by itself. Of a Python script, the Triton kernels that it launches are predicted.
     """
     from hipsynth.core.time_limit import processor_time_limit
     from hipsynth.library.predict import open_analytic, predict_completed, read_question
@@ -125,6 +125,7 @@ def command(
                 "-D": defines, "-I": includes}  # fmt: skip
     is_text_model = tools or (model is not None and not is_analytic(model))
     check_hip_options(file, flags, hip_only, is_text_model)
+    arguments = split_arguments(file, arguments)
     model = _shipped_agent() if tools else model
     program, question = read_question(file, arguments, grid, block, parse_values(values), includes)
     targets = resolve_devices(archs, devices)
@@ -149,6 +150,16 @@ def command(
     with StatusLine(f"predicting {file.name}"):
         document = predict_completed(program, str(file), questions, question, predictor, execute, timeout)
     return _print_answers(document, why, as_json)
+
+
+def split_arguments(file: Path, words: Sequence[str]) -> tuple[str, ...]:
+    """The program's arguments: the words behind the file, and those behind `--`. Raises UsageError for further source
+    files, which are no arguments."""
+    (_, *others), arguments = split_argv((str(file), *words))
+    if others:
+        problem = f"{others[0]}: synth predict takes one file, {file}"
+        raise UsageError(problem, remedy="predict each file by itself; words for the program go after --")
+    return arguments
 
 
 def check_swept_names(text: str, question: LaunchAssumptions, sweeps: Sequence[str]) -> None:

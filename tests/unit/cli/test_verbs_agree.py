@@ -165,3 +165,13 @@ def test_predict_refuses_names_that_no_kernel_has(
     (tmp_path / "k.hip").write_text("__global__ void f(float* in, int length) { in[length] = 1; }\n")
     assert run("predict", str(tmp_path / "k.hip"), option, "lenght=3") == 2
     assert "did you mean length?" in capsys.readouterr().err
+
+
+def test_a_second_file_of_a_prediction_is_no_argument_of_the_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [tmp_path / name for name in ("a.hip", "b.hip")]
+    for file in files:
+        file.write_text("__global__ void f(float* a) { a[threadIdx.x] = 1; }\n")
+    assert run("predict", *map(str, files)) == 2
+    assert f"{files[1]}: synth predict takes one file" in capsys.readouterr().err
