@@ -31,9 +31,10 @@ _LINE = 16384  # bytes of the longest line
 
 @dataclass(frozen=True)
 class LaunchRecording:
-    """What to record: so many different launches, then the program is ended; so many bytes of contents altogether."""
+    """What to record: so many different launches, or as many bytes of them as the runtime library's kMostRecorded, then
+    the program is ended; so many bytes of contents altogether."""
 
-    most_launches: int = 256
+    most_launches: int = 1 << 14
     most_bytes: int = 96 << 20
 
     def entries(self, folder: Path) -> list[tuple[str, object]]:
@@ -128,7 +129,8 @@ class _Reader:
     after_loss: bool = False
     variant: str = ""
     modules: list[tuple[bytes, bytes]] = field(default_factory=list)
-    layout: list[tuple[int, int, int]] = field(default_factory=list)
+    allocations: list[Allocation] = field(default_factory=list)
+    host_visible: bool = False
     contents: list[bytes] = field(default_factory=list)
     variables: dict[str, bytes] = field(default_factory=dict)
     launches: list[_Launch] = field(default_factory=list)
@@ -182,13 +184,13 @@ class _Reader:
 
     def _read_layout(self, words: list[str]) -> None:
         table = np.frombuffer(self._take_bytes(_parse_number(words[1]) * ALLOCATION.itemsize), ALLOCATION)
-        self.layout = [
-            (int(buffer_row["start"]), int(buffer_row["bytes"]), int(buffer_row["kind"])) for buffer_row in table
-        ]
-        ends = [start + size for start, size, _ in self.layout]
-        overlap = any(start < end for end, (start, _, _) in zip(ends, self.layout[1:], strict=False))
+        layout: list[tuple[int, int, int]] = table.tolist()
+        ends = [start + size for start, size, _ in layout]
+        overlap = any(start < end for end, (start, _, _) in zip(ends, layout[1:], strict=False))
         if overlap or max(ends, default=0) >> 63:
             raise ValueError("allocations overlap")
+        self.allocations = [Allocation(start, size) for start, size, _ in layout]
+        self.host_visible = any(kind in HOST_VISIBLE for _, _, kind in layout)
 
     def _read_contents(self, words: list[str]) -> None:
         self.contents.append(self._take_bytes(_parse_number(words[1])))
@@ -212,19 +214,17 @@ class _Reader:
         n = [_parse_number(word) for word in numbers]
         arguments = self._take_bytes(n[10])
         held_rows = np.frombuffer(self._take_bytes(n[11] * HELD.itemsize), HELD)
-        allocations = [Allocation(start, size) for start, size, _ in self.layout]
-        for held_row in held_rows:
-            place, allocation = int(held_row["allocation"]), int(held_row["bytes"])
-            contents = Contents(self.contents[int(held_row["contents"])], allocation)
-            old = allocations[place]
-            if len(contents.data) > allocation or allocation > old.bytes:
+        allocations = list(self.allocations)
+        for place, number, size in held_rows.tolist():
+            contents, old = Contents(self.contents[number], size), allocations[place]
+            if len(contents.data) > size or size > old.bytes:
                 raise ValueError("contents that do not fit")
             allocations[place] = Allocation(old.start, old.bytes, contents)
         grid, block = (n[1], n[2], n[3]), (n[4], n[5], n[6])
         if not _SYMBOL.match(symbol) or 0 in grid or 0 in block or max(grid + block) >= 1 << 32:
             raise ValueError("a bad launch")
         module = self.modules[n[0] - 1] if n[0] else None
-        if self.launches and any(kind in HOST_VISIBLE for _, _, kind in self.layout):
+        if self.launches and self.host_visible:
             self._read_by_host(words)
         fixed = symbol, grid, block, n[7], bool(n[8]), bool(n[9]), arguments
         memory = tuple(allocations), self.variables, module, self.after_read, self.after_loss, self.variant

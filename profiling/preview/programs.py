@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -46,6 +47,8 @@ from hipsynth.toolchain import CompileLimits, compile_device, legacy_headers
 
 FRAGMENT = "#include <hip/hip_runtime.h>\n#line 1\n"
 MOST_PREVIEWS = 32  # launches of a program, besides the first of each kernel and shape
+MOST_SHAPES = 256  # of one kernel
+MOST_NAMED = 8  # kernels in a note
 # Launches of one kernel and shape, and of one kernel in any shape, that tell how much unknown data matter to it.
 ENOUGH_OF_SHAPE, ENOUGH_OF_KERNEL = 2, 8
 
@@ -244,20 +247,44 @@ class KnownSensitivities:
 
 def select_launches(launches: Sequence[DeviceLaunch]) -> list[DeviceLaunch]:
     """The launches of a run that are previewed: the first MOST_PREVIEWS, and of later ones the first of each kernel and
-    shape."""
+    shape, at most MOST_SHAPES of one kernel."""
     selected = list(launches[:MOST_PREVIEWS])
     shapes = {launch.shape for launch in selected}
+    counts = Counter(symbol for symbol, *_ in shapes)
     for launch in launches[MOST_PREVIEWS:]:
-        if launch.shape not in shapes:
+        if launch.shape not in shapes and counts[launch.symbol] < MOST_SHAPES:
             shapes.add(launch.shape)
+            counts[launch.symbol] += 1
             selected.append(launch)
     return selected
 
 
 def note_omissions(launches: Sequence[DeviceLaunch]) -> tuple[str, ...]:
-    """A note on the launches of a run that are not previewed, if there are any."""
-    omitted = len(launches) - len(select_launches(launches))
-    return (f"{omitted} further launches, of shapes that others have, are not predicted",) if omitted else ()
+    """Notes on the launches of a run that are not previewed, if there are any."""
+    selected = {launch.shape for launch in select_launches(launches)}
+    left_out = Counter(launch.signature for launch in launches if launch.shape not in selected)
+    alike = len(launches) - len(select_launches(launches)) - left_out.total()
+    notes = [f"{alike} further launches, of shapes that others have, are not predicted"] if alike else []
+    notes += [
+        f"{count} further launches of {short_name(kernel)}, of more than {MOST_SHAPES} shapes, are not predicted"
+        for kernel, count in left_out.items()
+    ]
+    return tuple(notes)
+
+
+def note_incomplete(recording: Recording, interpreter: Interpreter) -> tuple[str, ...]:
+    """A note on a run that may not have made all launches, with the kernels that it did not launch until then."""
+    if not recording.reason:
+        return ()
+    launched = {launch.symbol for launch in recording.launches} | {launch.kernel for launch in recording.refused}
+    missing = [
+        short_name(kernel["name"])
+        for kernel in interpreter.kernels
+        if kernel["symbol"] not in launched and kernel["name"] not in launched
+    ]
+    more = f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
+    names = f"; none is known of {', '.join(missing[:MOST_NAMED])}{more}" if missing else ""
+    return (f"not all launches may be known: {recording.message}{names}",)
 
 
 def repeat_launch(preview: Preview, interpreter: FindsInterpreter, device: SharedDevice) -> Preview:

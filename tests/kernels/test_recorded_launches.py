@@ -240,7 +240,7 @@ HOSTILE = {
     "takes all memory": (LAUNCH + "for (;;) { char* p = (char*)malloc(1 << 28); for (int i = 0; i < 1 << 28; i += 4096)"
                          " p[i] = 1; }", "host_crash"),
     "launches a million kernels": (f"for (int i = 0; i < 1000000; ++i) {{ {LAUNCH} }}", "settled"),
-    "launches a million different kernels": ("for (n = 1;; ++n) add<<<1, 256>>>(a, b, n);", "recorded"),
+    "launches a million different shapes": ("for (n = 1;; ++n) add<<<n, 256>>>(a, b, n);", "recorded"),
 }  # fmt: skip
 
 
@@ -303,6 +303,37 @@ def test_an_edit_of_what_fills_an_index_runs_the_host_again() -> None:
     for edited, last in ((text, 4095), (text.replace("at[i] = i", "at[i] = 4095 - i"), 0)):
         contents = run(edited).launches[1].pointers[1][1].contents
         assert contents is not None and int.from_bytes(contents.data[4 * 4095 :].ljust(4, b"\0"), "little") == last
+
+
+def test_more_launches_than_can_be_previewed_are_recorded() -> None:
+    made = run(sized(f"for (int i = 1; i <= 300; ++i) add<<<1, 64>>>(a, b, i); {LAUNCH}"))
+    assert len(made.launches) == 301 and made.launches[-1].grid == (16, 1, 1) and not made.reason
+
+
+def test_a_recording_ends_at_its_bytes_and_names_kernels_without_a_launch() -> None:
+    """4,000 allocations exist at each launch."""
+    many = "for (int i = 0; i < 4000; ++i) { void* p; if (hipMalloc(&p, 64)) return 1; }"
+    loop = "for (int i = 1; i <= 900; ++i) add<<<1, 64>>>(a, b, i);"
+    text = sized(f"{many} {loop} late<<<1, 64>>>(b);").replace(
+        "int main", "__global__ void late(float* b) { b[threadIdx.x] = 1; } int main"
+    )
+    made = run(text)
+    (note,) = programs.note_incomplete(made, interpreter_of(text))
+    assert made.reason == Reason.RECORDED and 256 < len(made.launches) < 900
+    assert note.startswith("not all launches may be known: ") and note.endswith("; none is known of late")
+
+
+def test_shapes_beyond_the_most_of_a_kernel_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = "for (int i = 1; i <= 50; ++i) add<<<i, 64>>>(a, b, n); "
+    made = run(sized(loop + "other<<<1, 64>>>(b);").replace(
+        "int main", "__global__ void other(float* b) { b[threadIdx.x] = 1; } int main"
+    ))  # fmt: skip
+    monkeypatch.setattr(programs, "MOST_SHAPES", 40)
+    selected = programs.select_launches(made.launches)
+    assert len(selected) == 41 and selected[-1].kernel == "other"
+    assert programs.note_omissions(made.launches) == (
+        "10 further launches of add, of more than 40 shapes, are not predicted",
+    )
 
 
 def test_launches_that_the_device_does_not_start_are_kept_apart() -> None:

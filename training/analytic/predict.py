@@ -41,6 +41,7 @@ from hipsynth.profiling.preview.programs import (
     failures_of_refused,
     find_launches,
     interpret_all,
+    note_incomplete,
     note_omissions,
     out_of_time,
 )
@@ -357,8 +358,7 @@ def launches_of(
         launches, assumed = _assume_launches(source, interpreter, question, recording.message)
         return launches, replace(assumed, general=oversized)
     launches = [_change_launch(launch, interpreter, source, question) for launch in recording.launches]
-    incomplete = (f"not all launches may be known: {recording.message}",) if recording.reason else ()
-    return launches, LaunchNotes((*oversized, *incomplete, *note_omissions(launches)))
+    return launches, LaunchNotes((*oversized, *note_incomplete(recording, interpreter), *note_omissions(launches)))
 
 
 def _assume_launches(

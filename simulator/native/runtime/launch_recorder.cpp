@@ -13,6 +13,7 @@ constexpr uint64_t kSmall = 64ull << 10;        // allocations that are kept for
 constexpr uint64_t kPrefix = 32ull << 20;       // kept of an allocation
 constexpr uint64_t kGlobal = 1ull << 20;        // variables of the device code that are kept
 constexpr uint64_t kAllocations = 4096;         // later ones are left out
+constexpr uint64_t kLaunchBytes = 128;          // of the numbers of a launch in the file, about
 constexpr uint64_t kMostExamined = 2ull << 30;  // bytes that are compared with what was kept before
 
 uint64_t load(const uint8_t* p) {
@@ -173,6 +174,8 @@ void LaunchRecorder::before_launch(Device& device, const Launch& launch, const s
   write_globals(*launch.module);
   write_variant(variant);
   const std::vector<RecordedContents> held = write_contents(answer->second);
+  recorded_bytes_ += allocations_.size() * sizeof(RecordedAllocation) + held.size() * sizeof(RecordedContents) +
+                     launch.kernel->symbol.size() + launch.args.size() + kLaunchBytes;
   const Dim3 &g = launch.grid, &b = launch.block;
   std::fprintf(file_, "launch %s %llu %u %u %u %u %u %u %u %d %d %zu %zu\n", launch.kernel->symbol.c_str(),
                static_cast<unsigned long long>(module), g.x, g.y, g.z, b.x, b.y, b.z, launch.dynamic_lds,

@@ -19,7 +19,7 @@ namespace hipsynth::runtime {
 
 struct LaunchRecorderOptions {
   std::string path;            // "": nothing is recorded
-  uint64_t most_launches = 0;  // the program ends when so many different ones are recorded
+  uint64_t most_launches = 0;  // the program ends when so many different ones are recorded, or kMostRecorded bytes
   uint64_t most_bytes = 0;     // of contents, all together
 };
 
@@ -56,9 +56,11 @@ class LaunchRecorder {
   void copied_to_host();
   void refused(const Memory& memory, const std::string& symbol, const std::string& why);
   void loaded(const Module& module, const std::vector<uint8_t>& elf, std::string disassembly);
-  bool full() const { return on() && recorded_.size() >= options_.most_launches; }
+  bool full() const { return on() && (recorded_.size() >= options_.most_launches || recorded_bytes_ >= kMostRecorded); }
 
  private:
+  // Of launches without contents; allocations count at each launch, as each may hold other contents.
+  static constexpr uint64_t kMostRecorded = 64ull << 20;
   using Digest = std::array<uint64_t, 3>;  // length and two hashes
   using Identity = std::tuple<uint64_t, std::string, std::array<uint32_t, 7>, std::vector<uint8_t>>;
   bool open(const Memory& memory);
@@ -74,7 +76,7 @@ class LaunchRecorder {
   LaunchRecorderOptions options_;
   std::FILE* file_ = nullptr;
   bool failed_ = false, read_ = true;  // `read_`: the host has read since the last launch
-  uint64_t layout_ = 0, written_ = 0, examined_ = 0;
+  uint64_t layout_ = 0, written_ = 0, examined_ = 0, recorded_bytes_ = 0;
   std::vector<RecordedAllocation> allocations_;
   std::map<Digest, uint64_t> contents_;
   std::map<std::pair<uint64_t, std::string>, uint64_t> globals_;  // module and symbol -> contents
