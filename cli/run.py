@@ -64,7 +64,8 @@ Standard input is passed on if it is a pipe or a file. If bubblewrap does not wo
 With --no-sandbox, the program uses this terminal and this folder with your rights, like any program you start.
 
 An out-of-bounds access stops the program, unless it is in memory that hardware maps around small arrays as well: then
-it is a warning on stderr, or an error with --strict.
+it goes on, as on hardware, with a warning on stderr. With --strict this is an error, too, as it is for synth profile:
+counters would be of memory that is not the program's.
 
 The exit code is that of the program. Compile errors, illegal accesses, traps and exceeded limits exit with 3 and a
 message on stderr.
@@ -74,6 +75,7 @@ message on stderr.
 CONFINED = "no network, no file but those of the system and of its copied folder, and could write only there, 1 GiB"
 OUTPUT_BYTES = 4 << 20  # kept for --json; a program that prints 64 times as much is stopped
 LISTED = 8
+OUT_OF_BOUNDS = "out of bounds: "  # begins such warnings of the runtime library
 
 
 @click.command(cls=ProgramCommand, epilog=EPILOG)
@@ -230,7 +232,10 @@ def _failure_notes(result: RunResult, sandboxed: bool, timeout: float) -> Iterat
             remedy = f"more than --timeout {timeout:g}, or less to do by its arguments"
         if remedy:
             yield f"  try:   {remedy}"
-    elif sandboxed and result.exit_code:
+        return
+    if any(warning.startswith(OUT_OF_BOUNDS) for warning in result.warnings):
+        yield "note: --strict stops at the access outside its arrays, as synth profile does, with exit code 3"
+    if sandboxed and result.exit_code:
         yield f"note: it ended with exit code {result.exit_code} where it had {CONFINED}"
 
 

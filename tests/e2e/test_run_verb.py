@@ -53,6 +53,21 @@ def test_simulator_failure_exits_with_3(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("sandbox", ["--sandbox", "--no-sandbox"])
+def test_an_access_that_hardware_lets_pass_is_noted_and_strict_stops_as_a_profile_does(
+    sandbox: str, tmp_path: Path
+) -> None:
+    source = str(PROGRAMS / "stray_write.hip")
+    done = synth_run(source, sandbox, "--", "2560", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "after 0\n") and "hipsynth: warning: out of bounds: " in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("note: --strict stops at the access outside its arrays")
+    strict = synth_run(source, sandbox, "--strict", "--arch", "gfx942", "--", "2560", cwd=tmp_path)
+    profiled = synth(["profile", source, "--arch", "gfx942", "--", "2560"], tmp_path)
+    assert strict.returncode == profiled.returncode == 3
+    (said,) = (line for line in strict.stderr.splitlines() if line.startswith("error: "))
+    assert said.removeprefix("error: ") in profiled.stderr
+
+
 def test_a_failure_of_a_script_is_printed_once(tmp_path: Path) -> None:
     needs.package("triton")
     script = tmp_path / "script.py"
