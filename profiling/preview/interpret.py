@@ -31,7 +31,9 @@ from hipsynth.source.names import base_name, short_name
 
 # Up to this work, in units of about 10 ns, a launch is interpreted as a whole: CORPUS_EFFORT of the usual.
 EXACT_WORK = 1_800_000
-REPLAYABLE = 512  # times that work, up to which a grid of equal work-groups is replayed: a few seconds
+# Times that work, up to which a grid of equal work-groups is replayed: some seconds where one answer is asked for, and
+# as labels of a corpus do where many are.
+REPLAYABLE, CORPUS_REPLAYABLE = 512, 16
 # Instructions of waves, in the work-groups that are interpreted: where data may keep loops from ending, and elsewhere.
 MOST_BY_DATA, MOST_INSTRUCTIONS = 40_000_000, 300_000_000
 LEAST_SECONDS = 0.1  # of one launch's interpretation near a limit of time; 0 would be none
@@ -137,9 +139,9 @@ OTHER_DATA, MOST_SENSITIVITY = (ZEROS, DataAssumption(made_up_below=4)), math.lo
 class Interpreter:
     """Device code loaded for previews on one device."""
 
-    def __init__(self, code: Code, table: DeviceTable) -> None:
+    def __init__(self, code: Code, table: DeviceTable, replayable: int = CORPUS_REPLAYABLE) -> None:
         self.table, self.spec = table, table.spec()
-        self.code = code
+        self.code, self.replayable = code, replayable
         self.kernels: list[KernelDescriptor] = []
         if code.elf:
             core = self._native_device()
@@ -154,7 +156,7 @@ class Interpreter:
             dict(self.spec),
             sampling_units=CORPUS_UNITS,
             sample_above=EXACT_WORK,
-            replayable=REPLAYABLE,
+            replayable=self.replayable,
             max_wave_instructions=instructions,
             memory_bytes=MEMORY_BYTES,
             cpu_seconds=0.0 if math.isinf(left := seconds_left()) else max(left, LEAST_SECONDS),
@@ -167,7 +169,8 @@ class Interpreter:
             return self
         if launch.module not in self._modules:
             elf, disassembly = launch.module
-            self._modules[launch.module] = Interpreter(Code(elf, disassembly.decode(errors="replace")), self.table)
+            code = Code(elf, disassembly.decode(errors="replace"))
+            self._modules[launch.module] = Interpreter(code, self.table, self.replayable)
         return self._modules[launch.module]
 
     def kernel_of(self, launch: DeviceLaunch) -> KernelDescriptor | None:

@@ -17,8 +17,10 @@ from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.core.time_limit import OutOfTime
 from hipsynth.profiling.preview.interpret import (
+    CORPUS_REPLAYABLE,
     MOST_SENSITIVITY,
     NOT_STARTED,
+    REPLAYABLE,
     Code,
     Interpreter,
     Preview,
@@ -175,7 +177,7 @@ def preview_program(
     without sensitivities, which take several interpretations; the cache of recordings is neither read nor written.
 
     Raises as find_launches()."""
-    interpreter = Interpreter(code, load_device(device))
+    interpreter = Interpreter(code, load_device(device), CORPUS_REPLAYABLE if for_records else REPLAYABLE)
     recording = find_launches(text, interpreter, arguments, HostCode.ANEW if for_records else HostCode.RUN, project)
     previews = interpret_all(recording.launches, interpreter, sensitivities=not for_records)
     if recording.reason and recording.reason not in HARMLESS:

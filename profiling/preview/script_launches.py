@@ -17,7 +17,7 @@ from hipsynth.core.program import Project, SourceFile, text_id
 from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.core.time_limit import charge_seconds
-from hipsynth.profiling.preview.interpret import Code, Interpreter
+from hipsynth.profiling.preview.interpret import REPLAYABLE, Code, Interpreter
 from hipsynth.profiling.preview.launch import DeviceLaunch
 from hipsynth.profiling.preview.programs import PreviewFailure, ProgramPreviews, interpret_all, note_omissions
 from hipsynth.profiling.preview.record import (
@@ -59,7 +59,8 @@ class ScriptInterpreters:
             return None
         if launch.module not in self.loaded:
             elf, disassembly = launch.module
-            self.loaded[launch.module] = Interpreter(Code(elf, disassembly.decode(errors="replace")), self.table)
+            code = Code(elf, disassembly.decode(errors="replace"))
+            self.loaded[launch.module] = Interpreter(code, self.table, REPLAYABLE)
         return self.loaded[launch.module]
 
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from hipsynth.cli.main import cli
 from hipsynth.core.errors import UsageError
-from hipsynth.profiling.preview import interpret
+from hipsynth.training.analytic import predict as analytic_predict
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = {
@@ -66,7 +66,7 @@ def test_equal_work_groups_are_predicted_as_they_execute() -> None:
 
 
 def test_equal_work_groups_too_many_to_replay_are_unsure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interpret, "REPLAYABLE", 1)
+    monkeypatch.setattr(analytic_predict, "REPLAYABLE", 1)
     found = predict(NAIVE_PRODUCT, "--arch", "gfx90a", "--check", "--", 1024)
     kernel, executed = found["kernels"][0], found["executed"][0]
     for name in ("L1_Cache_Hit_Rate", "L2_Cache_Hit_Rate", "L2_Cache_Bandwidth", "HBM_GFLOPS"):

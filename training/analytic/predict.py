@@ -18,6 +18,7 @@ from hipsynth.profiling.metrics.uncertainty import WIDEST
 from hipsynth.profiling.preview.interpret import (
     BUFFER,
     FIRST_ADDRESS,
+    REPLAYABLE,
     Code,
     Interpreter,
     Preview,
@@ -334,7 +335,7 @@ def find_previews(
     kernel with the question's shape and numbers, or assumed ones (notes say which)."""
     check_argument_names(source, question.values)
     try:
-        interpreter = Interpreter(code, load_device(device))
+        interpreter = Interpreter(code, load_device(device), REPLAYABLE)
         launches_found = find_launches(source, interpreter, question.arguments, question.host, question.project)
         launches, notes = launches_of(source, interpreter, question, launches_found)
     except OutOfTime:
