@@ -10,6 +10,7 @@ from functools import cached_property
 from hipsynth.source.parse import Token
 from hipsynth.source.tokens import OPENING, Span, find_closing
 from hipsynth.tuning.optimize.program_model import COORDINATES, STATEMENT_STARTS, KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.references import find_lent
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
 
 ASSIGN = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="})
@@ -22,6 +23,11 @@ class Body:
     def __init__(self, program: ParsedProgram, kernel: KernelDefinition) -> None:
         self.program, self.kernel, self.tokens = program, kernel, program.tokens
         self.locals = self._find_locals()
+
+    @cached_property
+    def lent(self) -> frozenset[int]:
+        """The tokens that name what may be changed under another name: by a reference, a function or a method."""
+        return find_lent(self.program, (self.kernel.first, self.kernel.last), self.locals)
 
     def check_plain(self, lambdas: bool = False) -> None:
         """Raises NotUnderstood for code that text cannot be moved out of safely; `lambdas`: these may stay."""
@@ -121,16 +127,17 @@ class Body:
             place = self.local(self.tokens[i])
             if place < 0:
                 continue
-            stepped = self.tokens[i - 1].text in (*STEP, "&")
+            stepped = self.tokens[i - 1].text in (*STEP, "&") or i in self.lent
             if self.tokens[i].start == place or stepped or self.after_lvalue(i, span[1]) in (*ASSIGN, *STEP):
                 names.add(place)
         return names
 
     def assigns(self, at: int, end: int) -> bool:
-        """Whether the name at an index, or what it points to, is assigned; the name of a type is not."""
+        """Whether the name at an index, or what it points to, is assigned, perhaps by a reference to it; the name of a
+        type is not."""
         if self.tokens[at - 1].text == "using":
             return False
-        return self.tokens[at - 1].text in STEP or self.after_lvalue(at, end) in (*ASSIGN, *STEP)
+        return at in self.lent or self.tokens[at - 1].text in STEP or self.after_lvalue(at, end) in (*ASSIGN, *STEP)
 
     def changes_parameter(self) -> bool:
         """Whether the body assigns a parameter of the kernel itself, as `in += row * n` does; not what it points to."""

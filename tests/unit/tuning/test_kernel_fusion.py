@@ -135,7 +135,7 @@ def test_launches_whose_arguments_have_effects_stay(arguments: str) -> None:
 
 @pytest.mark.parametrize(
     ("change", "passed"), [("n -= 900;", "n, c, 3.0f, n"), ("x += 2; n -= 2;", "n, b, c, 3.0f, n"),
-                           ("cut(n);", "n, c, 3.0f, n")],
+                           ("cut(n);", "n, c, 3.0f, n"), ("int& m = n; m -= 900;", "n, c, 3.0f, n")],
 )  # fmt: skip
 def test_parameters_that_a_kernel_changes_are_its_own(change: str, passed: str) -> None:
     text = SAME.replace("  if (i >= n) return;", f"  {change}\n  if (i >= n) return;")
@@ -157,3 +157,39 @@ def test_launches_whose_indices_are_cut_stay(kind: str) -> None:
     text = SAME.replace("if (at < count) y[i] = x[i] + a;", f"const {kind} j = at; y[at] = x[int(j)] + a;")
     assert fused(text.replace("int(j)", "j") if kind != "float" else text) == []
     assert fused(SAME.replace("if (at < count) y[i] = x[i] + a;", "const unsigned j = at; y[at] = x[j] + a;"))
+
+
+BACKWARDS = SAME.replace("y[i] = x[i] + a;", "y[i] = x[count - 1 - i] + a;")
+PUT = "template <typename T> __device__ void put(T& to, T v) { to = v; }\n__global__"
+TURN = "__device__ void turn(int& j, int n) { j = n - 1 - j; }\n__global__"
+CELL = "struct Cell { float v; __device__ void set(float w) { v = w; } };\n__global__"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "functions"),
+    [
+        ("out[i] = a * x[i];", "float& v = out[i]; v = a * x[i];", ""),
+        ("out[i] = a * x[i];", "auto& v{out[i]}; v = a * x[i];", ""),
+        ("out[i] = a * x[i];", "put(out[i], a * x[i]);", PUT),
+        ("out[i] = a * x[i];", "put<float>(out[i], a * x[i]);", PUT),
+        ("out[i] = a * x[i];", "((Cell*)out)[i].set(a * x[i]);", CELL),
+    ],
+)
+def test_elements_that_are_written_by_another_name_keep_launches_apart(old: str, new: str, functions: str) -> None:
+    text = BACKWARDS.replace(old, new).replace("__global__", functions or "__global__", 1)
+    assert text != BACKWARDS and fused(text) == []
+
+
+def test_elements_that_methods_change_keep_launches_apart() -> None:
+    text = BACKWARDS.replace("a * x[i]", "Cell{a * x[i].v}").replace("float* ", "Cell* ").replace("float *a", "Cell *a")
+    text = text.replace("x[count - 1 - i] + a", "x[count - 1 - i]").replace("__global__", CELL, 1)
+    assert fused(text.replace("out[i] = Cell{a * x[i].v}", "out[i].set(a * x[i].v)")) == []
+    same = text.replace("count - 1 - i", "i")
+    assert fused(same.replace("out[i] = Cell{a * x[i].v}", "out[i].set(a * x[i].v)"))
+
+
+@pytest.mark.parametrize("change", ["turn(j, count);", "int& k = j; k = count - 1 - k;"])
+def test_subscripts_that_are_changed_by_another_name_keep_launches_apart(change: str) -> None:
+    text = SAME.replace("if (at < count) y[i] = x[i] + a;", f"int j = at; {change} if (at < count) y[at] = x[j] + a;")
+    assert fused(text.replace("__global__", TURN, 1)) == []
+    assert fused(text.replace("__global__", TURN, 1).replace(change, "const int& k = j;"))
