@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hipsynth.source.tokens import Span
+from hipsynth.source.entities import Entity
+from hipsynth.source.tokens import Span, find_opening
+from hipsynth.tuning.optimize.called_text import list_called, list_words
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 
@@ -29,43 +31,53 @@ class DeviceVariables:
 def find_device_variables(program: ParsedProgram, kernel: KernelDefinition) -> DeviceVariables:
     """Those of a kernel. What functions use counts as written."""
     body, used, written = Body(program, kernel), set[int](), set[int]()
-    for at, place in _list_variables(program, (kernel.first, kernel.last)):
+    for at, place in _list_places(program, (kernel.first, kernel.last)):
         used.add(place)
         is_element = program.tokens[at + 1].text == "[" and program.tokens[at - 1].text != "&"
         if not is_element or body.assigns(at, kernel.last):
             written.add(place)
-    for span in _list_called(program, kernel):
-        inside = {place for _, place in _list_variables(program, span)}
+    for span in list_called(program, kernel):
+        inside = {place for _, place in list_variables(program, span) if not _is_fixed(program, place)}
         used |= inside
         written |= inside
     return DeviceVariables(frozenset(used), frozenset(written))
 
 
-def _list_variables(program: ParsedProgram, span: Span) -> Iterator[tuple[int, int]]:
+def _list_places(program: ParsedProgram, span: Span) -> Iterator[tuple[int, int]]:
     """The tokens that name such a variable, each with the place of its declaration."""
     for at in range(*span):
-        for entity in program.entities(program.tokens[at]):
-            is_global = entity.user and entity.category == "variable" and not entity.local and not entity.shared
-            if is_global and not _is_fixed(program, entity.place[1]):
-                yield at, entity.place[1]
+        for _, place in list_variables(program, (at, at + 1)):
+            if not _is_fixed(program, place):
+                yield at, place
 
 
 def _is_fixed(program: ParsedProgram, place: int) -> bool:
     """Whether the variable that is declared at a place is a constant for kernels."""
-    tokens = program.tokens
-    at = next((i for i, token in enumerate(tokens) if token.start == place), 0)
-    first = at
-    while first and tokens[first - 1].text not in (";", "{", "}"):
+    first, at = find_declaration(program, place)
+    return bool(_FIXED & {token.text for token in program.tokens[first:at]})
+
+
+def list_variables(program: ParsedProgram, span: Span) -> Iterator[tuple[str, int]]:
+    """Those that a piece of code names itself, or by macros."""
+    tokens = program.tokens[slice(*span)]
+    written_out = list_words(program, span) - {token.text for token in tokens}
+    for token in tokens:
+        yield from ((each.name, each.place[1]) for each in program.entities(token) if _is_outside(each))
+    for token in program.tokens if written_out else ():
+        for entity in program.entities(token):
+            if token.text in written_out and _is_outside(entity) and entity.place[1] == token.start:
+                yield entity.name, token.start
+
+
+def _is_outside(entity: Entity) -> bool:
+    return entity.user and entity.category == "variable" and not entity.local and not entity.shared
+
+
+def find_declaration(program: ParsedProgram, place: int) -> Span:
+    """The tokens of a declaration up to the name that is declared at a place."""
+    at = first = next((i for i, token in enumerate(program.tokens) if token.start == place), 0)
+    while first and program.tokens[first - 1].text not in (";", "{", "}"):
         first -= 1
-    return bool(_FIXED & {token.text for token in tokens[first:at]})
-
-
-def _list_called(program: ParsedProgram, kernel: KernelDefinition) -> Iterator[Span]:
-    """The bodies of the functions that a kernel calls, and of those that these call."""
-    spans, visited = [(kernel.first, kernel.last)], set[str]()
-    while spans:
-        words = {token.text for span in spans for token in program.tokens[slice(*span)]}
-        called = [each for each in program.functions if each.name in words - visited]
-        visited |= {each.name for each in called}
-        spans = [(each.first, each.last) for each in called]
-        yield from spans
+        if program.tokens[first].text == "," and program.tokens[first - 1].text == "}":
+            first = find_opening(program.tokens, first - 1)  # the values of the variable before
+    return first, at

@@ -103,6 +103,7 @@ KEPT = "__device__ float kept[1000];"
 FUNCTIONS = """
 __device__ void put(int i, float v) { kept[i] = v; }
 __device__ float take(int i) { return kept[i]; }"""
+MACRO = FUNCTIONS.replace("{ kept[i] = v; }", "{ AT(i) = v; }").replace("\n", "\n#define AT(i) kept[i]\n", 1)
 APART = {
     "an array outside kernels": ("if (at < count) y[i] = kept[count - 1 - i];", "kept[i] = out[i] = a * x[i];", KEPT),
     "a number outside kernels": (
@@ -111,6 +112,7 @@ APART = {
         "__device__ float total;",
     ),
     "what functions use": ("if (at < count) y[i] = take(count - 1 - i);", "put(i, x[i]);", KEPT + FUNCTIONS),
+    "what a macro in functions uses": ("if (at < count) y[i] = kept[i / 2];", "put(i, x[i]);", KEPT + MACRO),
 }
 
 
