@@ -20,6 +20,7 @@ from hipsynth.tuning.optimize.function_text import choose_free_name, wrap_parame
 from hipsynth.tuning.optimize.fused_program import Fusion
 from hipsynth.tuning.optimize.host_loop import HostLoop, HostVariables, read_host_loop
 from hipsynth.tuning.optimize.item_numbers import number_items
+from hipsynth.tuning.optimize.joinable_kernels import check_joinable
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood
 
@@ -66,6 +67,7 @@ class _OneGroup:
         program = self.program
         if sum(token.text == kernel.name for token in program.tokens) != 2:
             raise NotUnderstood("a kernel that is launched elsewhere")
+        check_joinable(program, kernel)
         item, edits = number_items(program, launch, kernel)
         head = program.unit.text[kernel.start : program.tokens[kernel.first - 1].start]
         mark = KERNEL_MARK.encode()

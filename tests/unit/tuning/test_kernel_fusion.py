@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from hipsynth.tuning.optimize.fused_program import Fusion
+from hipsynth.tuning.optimize.joinable_kernels import check_joinable
 from hipsynth.tuning.optimize.kernel_fusion import find_fusions
 from hipsynth.tuning.optimize.program_model import read_program
+from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.trial import Conditions, compare_trials, run_trial, target_of
 
 TEXT = """#include <hip/hip_runtime.h>
@@ -195,3 +197,25 @@ def test_subscripts_that_are_changed_by_another_name_keep_launches_apart(change:
     text = SAME.replace("if (at < count) y[i] = x[i] + a;", f"int j = at; {change} if (at < count) y[at] = x[j] + a;")
     assert fused(text.replace("__global__", TURN, 1)) == []
     assert fused(text.replace("__global__", TURN, 1).replace(change, "const int& k = j;"))
+
+
+LOG = '__device__ void note(int i) { printf("%d", i); }\n__global__'
+WRITE = "#define OUT note\n__device__ void write(int i) { OUT(i); }\n__global__"
+
+
+@pytest.mark.parametrize(
+    ("statement", "functions", "reason"),
+    [
+        ('printf("%d\\n", i);', "__global__", "it uses printf"),
+        ("note(i);", LOG, "it uses printf"),
+        ("NOTE(i);", '#define NOTE(i) printf("%d", i)\n__global__', "it uses printf"),
+        ("write(i);", LOG.replace("__global__", WRITE), "it uses printf"),
+        ("if (x[i] < 0) abort();", "__global__", "it uses abort"),
+    ],
+)  # fmt: skip
+def test_what_launches_print_keeps_its_order(statement: str, functions: str, reason: str) -> None:
+    text = SAME.replace("out[i] = ", f"{statement}\n  out[i] = ").replace("y[i] = ", f"{{ {statement} }} y[i] = ")
+    program = read_program(text.replace("__global__", functions, 1), "gfx942")
+    assert list(find_fusions(program)) == []
+    with pytest.raises(NotUnderstood, match=reason):
+        check_joinable(program, program.kernels[0])

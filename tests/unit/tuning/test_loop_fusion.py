@@ -38,6 +38,9 @@ LOOP
   return 0;
 }
 """
+FUNCTIONS = """
+__device__ void note(int i) { printf("%d", i); }
+"""
 # The diagonals of a table, of which each needs the two before.
 DIAGONAL = """
 __global__ void diagonal(const int* letters, const int* before2, const int* before, int* now, int d, int n) {
@@ -132,6 +135,8 @@ OTHERS = [
     ("diagonals", "kBlock, kBlock>>>", "kBlock, kBlock, 256>>>"),
     ("diagonals", "kBlock, kBlock>>>", "kBlock, dim3(kBlock, 2)>>>"),
     ("diagonals", "LAST", "  diagonal<<<1, 64>>>(a, rows[0], rows[1], rows[2], 2, n);\n"),  # a launch elsewhere
+    ("diagonals", "  now[i] =", '  printf("%d", i);\n  now[i] ='),
+    ("diagonals", "  now[i] =", "  note(i);\n  now[i] ="),
     ("steps", "std::swap(a, b);", "std::swap(a, b); hipMemset(a, 0, 4);"),
 ]
 
@@ -141,7 +146,7 @@ def test_other_loops_stay(name: str, old: str, new: str) -> None:
     if old == "LAST":
         old, new = "  std::printf", f"{new}  std::printf"
     assert old in TEXTS[name]
-    assert join(TEXTS[name].replace(old, new)) == []
+    assert join(TEXTS[name].replace("kBlock = 64;\n", f"kBlock = 64;\n{FUNCTIONS}").replace(old, new)) == []
 
 
 @pytest.mark.parametrize(("kind", "joined"), [("int*&", 0), ("int*", 1)])
