@@ -1,4 +1,5 @@
-"""Kernels that can be a part of another launch: the order of what they print would change."""
+"""Kernels that can be a part of another launch: the order of what they print would change, and what they keep in static
+variables is not looked at."""
 
 from __future__ import annotations
 
@@ -12,7 +13,21 @@ _PRINTS = re.compile(r"v?f?printf|puts|__ockl_\w+|assert|__assert\w*|abort|__tra
 
 
 def check_joinable(program: ParsedProgram, kernel: KernelDefinition) -> None:
-    """Raises NotUnderstood for a kernel that prints, or may end the program."""
+    """Raises NotUnderstood for a kernel that prints, may end the program, or has variables that outlive a work-item."""
     for span in [(kernel.first, kernel.last), *list_called(program, kernel)]:
-        if printing := next(filter(_PRINTS.fullmatch, sorted(list_words(program, span))), ""):
+        tokens = program.tokens[slice(*span)]
+        words = list_words(program, span)
+        if printing := next(filter(_PRINTS.fullmatch, sorted(words)), ""):
             raise NotUnderstood(f"it uses {printing}, and the order of what launches print would change")
+        if any(tokens[i].text == "static" and not _is_constant(program, span[0] + i) for i in range(len(tokens))):
+            raise NotUnderstood("a static variable")
+        if "static" in words - {token.text for token in tokens}:
+            raise NotUnderstood("a static variable of a macro")
+        for token in tokens:
+            if any(entity.shared and not entity.local for entity in program.entities(token)):
+                raise NotUnderstood(f"{token.text}, which groups have outside of functions")
+
+
+def _is_constant(program: ParsedProgram, at: int) -> bool:
+    """Whether `static` at a token declares a constant for the compiler."""
+    return "constexpr" in (program.tokens[at - 1].text, program.tokens[at + 1].text)

@@ -201,6 +201,7 @@ def test_subscripts_that_are_changed_by_another_name_keep_launches_apart(change:
 
 LOG = '__device__ void note(int i) { printf("%d", i); }\n__global__'
 WRITE = "#define OUT note\n__device__ void write(int i) { OUT(i); }\n__global__"
+COUNT = "__device__ int next() { static int calls = 0; return ++calls; }\n__global__"
 
 
 @pytest.mark.parametrize(
@@ -219,3 +220,9 @@ def test_what_launches_print_keeps_its_order(statement: str, functions: str, rea
     assert list(find_fusions(program)) == []
     with pytest.raises(NotUnderstood, match=reason):
         check_joinable(program, program.kernels[0])
+
+
+def test_static_variables_of_functions_keep_launches_apart() -> None:
+    text = SAME.replace("a * x[i]", "next() * x[i]").replace("x[i] + a", "next() + x[i]")
+    assert fused(text.replace("__global__", COUNT, 1)) == []
+    assert fused(text.replace("__global__", COUNT.replace("static int calls = 0; return ++calls", "return 1"), 1))

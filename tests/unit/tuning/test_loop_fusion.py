@@ -39,7 +39,9 @@ LOOP
 }
 """
 FUNCTIONS = """
+__shared__ int tile[64];
 __device__ void note(int i) { printf("%d", i); }
+__device__ void count() { static int calls = 0; ++calls; }
 """
 # The diagonals of a table, of which each needs the two before.
 DIAGONAL = """
@@ -137,6 +139,10 @@ OTHERS = [
     ("diagonals", "LAST", "  diagonal<<<1, 64>>>(a, rows[0], rows[1], rows[2], 2, n);\n"),  # a launch elsewhere
     ("diagonals", "  now[i] =", '  printf("%d", i);\n  now[i] ='),
     ("diagonals", "  now[i] =", "  note(i);\n  now[i] ="),
+    ("diagonals", "  now[i] =", "  static int calls;\n  calls = i;\n  now[i] ="),
+    ("diagonals", "  now[i] =", "  static __device__ int calls;\n  calls = i;\n  now[i] ="),
+    ("diagonals", "  now[i] =", "  count();\n  now[i] ="),
+    ("diagonals", "  now[i] =", "  tile[i % 64] = i;\n  now[i] ="),
     ("steps", "std::swap(a, b);", "std::swap(a, b); hipMemset(a, 0, 4);"),
 ]
 
@@ -147,6 +153,11 @@ def test_other_loops_stay(name: str, old: str, new: str) -> None:
         old, new = "  std::printf", f"{new}  std::printf"
     assert old in TEXTS[name]
     assert join(TEXTS[name].replace("kBlock = 64;\n", f"kBlock = 64;\n{FUNCTIONS}").replace(old, new)) == []
+
+
+def test_constants_of_a_function_are_no_static_variables() -> None:
+    new = "  static constexpr int zero = 0;\n  now[i] = zero +"
+    assert len(join(TEXTS["diagonals"].replace("  now[i] =", new))) == 1
 
 
 @pytest.mark.parametrize(("kind", "joined"), [("int*&", 0), ("int*", 1)])
