@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from hipsynth.tuning.optimize.called_text import list_called, list_words
+from hipsynth.tuning.optimize.hidden_pointers import find_hidden_pointers
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.statements import NotUnderstood
 
@@ -26,6 +27,12 @@ def check_joinable(program: ParsedProgram, kernel: KernelDefinition) -> None:
         for token in tokens:
             if any(entity.shared and not entity.local for entity in program.entities(token)):
                 raise NotUnderstood(f"{token.text}, which groups have outside of functions")
+
+
+def check_arrays_known(program: ParsedProgram, kernel: KernelDefinition) -> None:
+    """Raises NotUnderstood for a kernel that may reach arrays which its launches do not pass."""
+    if reason := find_hidden_pointers(program, kernel):
+        raise NotUnderstood(reason)
 
 
 def _is_constant(program: ParsedProgram, at: int) -> bool:

@@ -17,7 +17,7 @@ from hipsynth.tuning.optimize.device_variables import find_device_variables
 from hipsynth.tuning.optimize.function_text import choose_free_name, wrap_parameters
 from hipsynth.tuning.optimize.fused_program import Fusion
 from hipsynth.tuning.optimize.helper_text import find_head
-from hipsynth.tuning.optimize.joinable_kernels import check_joinable
+from hipsynth.tuning.optimize.joinable_kernels import check_arrays_known, check_joinable
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.launch_shape import is_dim3_variable
 from hipsynth.tuning.optimize.macro_expansion import names_numbers_alone
@@ -69,6 +69,7 @@ class FusedLaunch:
             return False
         try:
             check_joinable(self.program, self.kernel)
+            check_arrays_known(self.program, self.kernel)
             self.body.check_plain()
             self.text()
         except NotUnderstood:

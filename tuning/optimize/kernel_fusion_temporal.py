@@ -24,7 +24,7 @@ from hipsynth.tuning.optimize.group_places import check_repeatable_body
 from hipsynth.tuning.optimize.host_loop import HostLoop, HostVariables, read_host_loop
 from hipsynth.tuning.optimize.item_numbers import number_items
 from hipsynth.tuning.optimize.item_places import ItemPlaces, find_places
-from hipsynth.tuning.optimize.joinable_kernels import check_joinable
+from hipsynth.tuning.optimize.joinable_kernels import check_arrays_known, check_joinable
 from hipsynth.tuning.optimize.kernel_fusion_launches import FusedLaunch
 from hipsynth.tuning.optimize.macro_expansion import names_numbers_alone
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
@@ -64,6 +64,7 @@ class _BlockedLoop:
         call = FusedLaunch(program, self.launch, kernel)
         call.body.check_plain()
         check_joinable(program, kernel)
+        check_arrays_known(program, kernel)
         if not call.takes_arrays_and_numbers() or not names_numbers_alone(program, kernel):
             raise NotUnderstood("a structure or a macro that may name arrays")
         check_repeatable_body(call, "")

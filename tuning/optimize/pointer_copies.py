@@ -10,6 +10,7 @@ from functools import cached_property
 
 from hipsynth.source.tokens import Span, find_closing, find_opening, split_at, strip_parentheses
 from hipsynth.source.type_sizes import type_bytes
+from hipsynth.tuning.optimize.hidden_pointers import find_hidden_pointers
 from hipsynth.tuning.optimize.pointer_values import PointerValues, find_arguments, skip_template
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 
@@ -227,7 +228,10 @@ def _may_have_one_subscript(one: str, other: str) -> bool:
 
 
 def is_passed_alone(program: ParsedProgram, kernel: KernelDefinition, name: str) -> bool:
-    """Whether no launch passes what may be a parameter's array as another argument, too."""
+    """Whether no launch passes what may be a parameter's array as another argument, too, and the kernel has no other
+    pointer to it."""
+    if find_hidden_pointers(program, kernel):
+        return False
     at = [parameter.name for parameter in kernel.parameters].index(name)
     others = [(at, place) for place in range(len(kernel.parameters)) if place != at]
     copies = PointerCopies(program)
@@ -246,6 +250,8 @@ def has_distinct_pointers(program: ParsedProgram, kernel: KernelDefinition) -> b
     passed = [[launch.arguments[i] for i in places] for launch in kernel.launches]
     arrays = [[argument for argument in arguments if argument not in _NOTHING] for arguments in passed]
     if not passed or any(len(set(arguments)) < len(arguments) for arguments in arrays):
+        return False
+    if find_hidden_pointers(program, kernel):
         return False
     others = [(place, i) for place in places for i in range(len(kernel.parameters)) if _may_hold_pointers(kernel, i)]
     pairs = [
