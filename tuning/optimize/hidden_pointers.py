@@ -1,16 +1,19 @@
-"""Pointers that a kernel may follow and no launch shows: in arrays of pointers, and in members of classes. What they
-point to may be an array that is passed as well."""
+"""Pointers that a kernel may follow and no launch shows: in arrays of pointers, members of classes, and variables
+outside functions. What they point to may be an array that is passed as well."""
 
 from __future__ import annotations
 
 import re
 
 from hipsynth.source.declarations import FunctionParameter
-from hipsynth.source.tokens import Span
+from hipsynth.source.tokens import CLOSING, OPENING, Span, text_between
 from hipsynth.tuning.optimize.called_text import list_called
+from hipsynth.tuning.optimize.device_variables import find_declaration, list_variables
 from hipsynth.tuning.optimize.element_types import is_plain_structure, list_classes, may_hold_pointers
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 
+_FIXED = frozenset({"const", "constexpr", "__constant__"})
+_COPIES = re.compile(r"hipMemcpy(?:To|From)Symbol(?:Async)?|hipGetSymbolSize|sizeof")
 _POINTERS = re.compile(r"\*\s*(?:const\s*)?\*")
 _HOST = re.compile(r"\(\s*void\s*\*\s*\*\s*\)|<\s*void\s*\*\s*\*\s*>|\bchar\s*\*\s*\*")
 
@@ -23,6 +26,11 @@ def find_hidden_pointers(program: ParsedProgram, kernel: KernelDefinition) -> st
     for span in [(kernel.first, kernel.last), *list_called(program, kernel)]:
         if _makes_pointers(program, span):
             return "it takes numbers or elements for pointers"
+    for name, place in sorted(find_variables(program, kernel)):
+        if _is_pointer(program, place):
+            return f"{name}, outside of functions, may be a pointer to an array"
+        if _is_exposed(program, place):
+            return f"the host may pass {name}, which is outside of functions, as an array"
     return ""
 
 
@@ -94,3 +102,62 @@ def _is_element(program: ParsedProgram, at: int) -> bool:
         at += 1
     shapes = {entity.shape for entity in program.entities(tokens[at])}
     return tokens[at].identifier and (tokens[at + 1].text == "[" or bool(shapes & {"integer", "real"}))
+
+
+# --- variables outside functions -------------------------------------------------------------------------------------
+
+
+def find_variables(program: ParsedProgram, kernel: KernelDefinition) -> set[tuple[str, int]]:
+    """The variables outside functions that a kernel uses, also in functions and macros, with the places of their
+    declarations."""
+    spans = [(kernel.first, kernel.last), *list_called(program, kernel)]
+    return {found for span in spans for found in list_variables(program, span)}
+
+
+def _declares(program: ParsedProgram, at: int) -> bool:
+    token = program.tokens[at]
+    return any(entity.place == ("", token.start) for entity in program.entities(token))
+
+
+def _is_pointer(program: ParsedProgram, place: int) -> bool:
+    """Whether a variable may hold a pointer, be it that of an array or structure; what is constant for the compiler has
+    none to arrays of the device."""
+    first, at = find_declaration(program, place)
+    words = [token.text for token in program.tokens[first:at]]
+    if "constexpr" in words:
+        return False
+    if {entity.shape for entity in program.entities(program.tokens[at])} <= {"integer", "real"}:
+        return False
+    end = next(i for i in range(first, at + 1) if _declares(program, i))
+    kind = re.sub(r"\bextern\b", "", text_between(program.unit, program.tokens, first, end))
+    return "*" in words or may_hold_pointers(program, kind)
+
+
+def _is_exposed(program: ParsedProgram, place: int) -> bool:
+    """Whether host code names a variable but to copy it, so that a launch may pass its address."""
+    tokens, (first, at) = program.tokens, find_declaration(program, place)
+    if _FIXED & {token.text for token in tokens[first:at]}:
+        return False
+    device = [(each.first, each.last) for each in (*program.kernels, *program.functions)]
+    return any(
+        token.text == tokens[at].text
+        and token.start != place
+        and not any(start <= i < end for start, end in device)
+        and place in {entity.place[1] for entity in program.entities(token)}
+        and not _is_copied(program, i)
+        for i, token in enumerate(tokens)
+    )
+
+
+def _is_copied(program: ParsedProgram, at: int) -> bool:
+    """Whether a token stands in the arguments of a call that copies a variable."""
+    tokens, depth = program.tokens, 0
+    for i in range(at - 1, 0, -1):
+        depth += (tokens[i].text in CLOSING) - (tokens[i].text in OPENING)
+        if tokens[i].text in (";", "{", "}"):
+            return False
+        if depth < 0:
+            depth = 0
+            if _COPIES.fullmatch(tokens[i - 1].text):
+                return True
+    return False

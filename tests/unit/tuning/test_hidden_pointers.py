@@ -29,6 +29,7 @@ int main() {
   return 0;
 }
 """
+COPIED = "(void)hipMemcpyToSymbol(HIP_SYMBOL(kept), &b, 8);"
 TABLE = "float** table = nullptr; (void)hipMalloc((void**)&table, 8); (void)hipMemcpy(table, &b, 8, hipMemcpyDefault);"
 
 
@@ -37,6 +38,29 @@ def write_text(value: str, declared: str = "", host: str = "", taken: str = "con
     return text.replace("TAKEN", taken).replace("PASSED", passed)
 
 
+VARIABLES = {
+    "a pointer": write_text("x[i] + kept[n - 1 - i]", "__device__ float* kept;", COPIED),
+    "a pointer to constants": write_text("x[i] + kept[n - 1 - i]", "__device__ const float* kept;", COPIED),
+    "a constant pointer": write_text("x[i] + kept[n - 1 - i]", "__constant__ float* kept;", COPIED),
+    "a pointer in a function": write_text(
+        "x[i] + take(n - 1 - i)",
+        "__device__ float* kept;\n__device__ float take(int i) { return kept[i]; }",
+        COPIED,
+    ),
+    "a pointer in a macro": write_text(
+        "x[i] + take(n - 1 - i)",
+        "__device__ float* kept;\n#define AT(i) kept[i]\n__device__ float take(int i) { return AT(i); }",
+        COPIED,
+    ),
+    "pointers": write_text("x[i] + kept[0][n - 1 - i]", "__device__ float* kept[2];", COPIED),
+    "a structure": write_text(
+        "x[i] + kept.p[n - 1 - i]", "struct Kept { float* p; };\n__constant__ Kept kept;", COPIED
+    ),
+    "an array whose address the host takes": write_text(
+        "x[i] + kept[n - 1 - i]", "__device__ float kept[1000];", "(void)hipGetSymbolAddress((void**)&b, kept);"
+    ),
+    "a managed array": write_text("x[i] + kept[n - 1 - i]", "__managed__ float kept[1000];", "b = kept;"),
+}
 NODE = "struct Node { float value; Node* next; };"
 OWNER = "class Owner { float* p;\n public:\n  Owner(float* q) : p(q) {}\n  __device__ float at(int i) const "
 OWNER += "{ return p[i]; }\n};"
@@ -71,6 +95,15 @@ def test_arrays_that_launches_pass_are_all_that_a_kernel_has() -> None:
     assert [find_hidden_pointers(program, kernel) for kernel in program.kernels] == ["", ""]
     assert has_distinct_pointers(program, program.kernels[1]) and is_passed_alone(program, program.kernels[1], "y")
     assert any(not fusion.one_group for fusion in find_fusions(program))
+
+
+@pytest.mark.parametrize("name", VARIABLES)
+def test_variables_outside_functions_may_point_to_any_array(name: str) -> None:
+    program = read(VARIABLES[name])
+    assert "outside of functions" in find_hidden_pointers(program, program.kernels[1])
+    assert not has_distinct_pointers(program, program.kernels[1])
+    assert not is_passed_alone(program, program.kernels[1], "y")
+    assert list(find_fusions(program)) == []
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
