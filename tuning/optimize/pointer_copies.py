@@ -56,7 +56,31 @@ class PointerCopies:
         choices = [self._split_choice(self._unfold(span)) for span in (one, other)]
         if choices[0] and choices[1] and self._is_same(choices[0][0], choices[1][0]):
             return any(self._meet(a, b, depth) for a, b in zip(choices[0][1:], choices[1][1:], strict=True))
-        return self._share(self._find_arrays(one), self._find_arrays(other), depth)
+        some, others = self._find_arrays(one), self._find_arrays(other)
+        return self._share(some, others, depth) or self._meet_by_swaps(one, other, depth)
+
+    def _meet_by_swaps(self, one: Span, other: Span, depth: int) -> bool:
+        """Whether they may be one array after swaps, which leave variables as different as they were."""
+        exchanged = [self._find_exchanged({"".join(self._values.spell(span))}) for span in (one, other)]
+        if exchanged[0] == exchanged[1]:
+            pairs = itertools.combinations([self._follow_copies({name}) for name in exchanged[0]], 2)
+            return any(self._share(a, b, depth) for a, b in pairs)
+        some, others = (self._find_all_arrays(self._find_arrays(span)) for span in (one, other))
+        return self._share(some, others, depth)
+
+    def _find_exchanged(self, names: set[str]) -> set[str]:
+        """Variables with all whose values they may get by swaps."""
+        before: set[str] = set()
+        while before != names:
+            before, names = names, names.union(*(pair for pair in self._values.swapped if pair & names))
+        return names
+
+    def _find_all_arrays(self, names: set[str]) -> set[str]:
+        """Variables with all that they may be copies of, also after swaps."""
+        before: set[str] = set()
+        while before != names:
+            before, names = names, self._follow_copies(self._find_exchanged(names))
+        return names
 
     def _is_same(self, one: Span, other: Span) -> bool:
         return self._values.spell(one) == self._values.spell(other)

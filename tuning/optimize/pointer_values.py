@@ -15,7 +15,7 @@ Words = tuple[str, ...]
 _DECLARED_BY = frozenset({"*", "&", "auto", "const", "__restrict__"})
 _ENDS = frozenset({",", ";"})
 _OTHER_NAMES = frozenset({"hipHostGetDevicePointer", "hipGetSymbolAddress"})
-_APPEND = frozenset({"push_back", "emplace_back"})
+_APPEND = frozenset({"push_back", "emplace_back", "push_front", "emplace_front", "insert", "emplace", "assign"})
 _MEMBERS = frozenset({".", "->"})
 
 
@@ -32,7 +32,8 @@ class PointerValues:
     """The expressions that pointers get in a program, by the names of variables with the places of their declarations.
 
     `elements`: those of the elements and members of arrays and structures; `parameters`: of functions that are called;
-    `calls`: the arguments of each call; `returned`: the expressions that functions and lambdas return."""
+    `calls`: the arguments of each call; `returned`: the expressions that functions and lambdas return; `swapped`: the
+    variables that are exchanged."""
 
     program: ParsedProgram
     values: dict[str, list[Span]] = field(default_factory=dict)
@@ -40,6 +41,7 @@ class PointerValues:
     parameters: dict[str, HostParameter] = field(default_factory=dict)
     calls: dict[str, list[list[Span]]] = field(default_factory=dict)
     returned: dict[str, list[Span]] = field(default_factory=dict)
+    swapped: list[set[str]] = field(default_factory=list)
     bodies: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # of functions: bytes
 
     def __post_init__(self) -> None:
@@ -51,7 +53,8 @@ class PointerValues:
         for function in self.program.declared:
             if function.name not in kernels:
                 self._read_function(function)
-        for name, value in itertools.chain(self._list_stored(), self._list_found()):
+        self.swapped.extend(self._list_swapped())
+        for name, value in itertools.chain(self._list_stored(), self._list_found(), self._list_bound()):
             self.values.setdefault(name, []).append(value)
 
     def spell(self, span: Span) -> Words:
@@ -112,7 +115,8 @@ class PointerValues:
         for i in range(2, len(tokens) - 1):
             text = tokens[i].text
             if text == "(" and tokens[i - 1].text in _APPEND and (first := self._find_variable(i - 2)) >= 0:
-                yield self.spell_token(first), (i + 1, find_closing(tokens, i))
+                for part in split_at(tokens, i + 1, find_closing(tokens, i), ","):
+                    yield self.spell_token(first), part
                 continue
             first = self._find_variable(i) if text in ("=", "{", "(") else -1
             if first < 0:
@@ -174,10 +178,37 @@ class PointerValues:
             three = values[at : at + 3]
             names, sources = [name for name, _ in three], ["".join(self.spell(span)) for _, span in three]
             if len(three) == 3 and sources == [*names[1:], names[0]]:
+                self.swapped.append(set(names[1:]))
                 at += 3
                 continue
             yield values[at]
             at += 1
+
+    def _list_swapped(self) -> Iterator[set[str]]:
+        """The variables of each `swap(a, b)`."""
+        tokens = self.program.tokens
+        for i in range(1, len(tokens) - 1):
+            if tokens[i].text == "swap" and tokens[i + 1].text == "(":
+                spans = split_at(tokens, i + 2, find_closing(tokens, i + 1), ",")
+                object_ = [(i - 2, i - 1)] if tokens[i - 1].text in _MEMBERS else []  # a.swap(b)
+                yield {"".join(self.spell(span)) for span in [*object_, *spans]}
+
+    def _list_bound(self) -> Iterator[tuple[str, Span]]:
+        """The variables that get a part of a value: `auto [a, b] = value`, `tie(a, b) = value`, `exchange(a, b)`."""
+        tokens = self.program.tokens
+        for i in range(1, len(tokens) - 1):
+            opening = i + 1
+            is_binding = tokens[i].text in ("auto", "&", "&&") and tokens[opening].text == "["
+            is_call = tokens[i].text in ("tie", "exchange") and tokens[opening].text == "("
+            if not is_binding and not is_call:
+                continue
+            close = find_closing(tokens, opening)
+            parts = split_at(tokens, opening + 1, close, ",")
+            if tokens[i].text == "exchange" and len(parts) == 2:
+                yield "".join(self.spell(parts[0])), parts[1]
+            elif tokens[close + 1].text in ("=", ":"):
+                value = self._read_value(close + 2)
+                yield from (("".join(self.spell(part)), value) for part in parts)
 
     # --- functions ---------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 
 TEXT = """#include <hip/hip_runtime.h>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 struct Pool { float *begin, *end; float* all(); float* take(int n); };
@@ -89,6 +90,13 @@ def write_text(declared: str, passed: str) -> str:
         ("Pool pool; float *w = pool.all(), *v = pool.all();", "w v c"),
         ("for (float* w : slots) { if (w) c = w; }", "c a d"),
         ("float* w = n > 7 ? c : n > 5 ? d : a;", "a w c"),
+        ("float *w = a, *v = b; std::swap(w, v);", "w b c"),
+        ("float *w = a, *v = b; float* t = w; w = v; v = t;", "w b c"),
+        ("float *w = a, *v = b, *u = a; std::swap(w, v); std::swap(v, u);", "w v c"),
+        ("float* w = a; std::exchange(w, b);", "w b c"),
+        ("std::vector<float*> w; w.insert(w.begin(), a);", "w[0] a c"),
+        ("float *w, *v; std::tie(w, v) = std::make_pair(a, b);", "w a c"),
+        ("auto [w, v] = std::make_pair(a, b);", "w a c"),
     ],
 )
 def test_copies_of_pointers_are_not_distinct(declared: str, passed: str) -> None:
@@ -122,6 +130,9 @@ def test_copies_of_pointers_are_not_distinct(declared: str, passed: str) -> None
         ("Pool pool; float *w = pool.take(n), *v = pool.take(n);", "w v c"),
         ("Pool pool, other;", "pool.all() other.all() c"),
         ("int i = n % 2;", "slots[i] slots[1-i] c"),
+        ("float *w = a, *v = b; std::swap(w, v);", "v w c"),
+        ("float *w = a, *v = b; std::swap(w, v);", "w c d"),
+        ("float *w = a, *v = b, *u = c; std::swap(w, v); std::swap(v, u);", "w u d"),
     ],
 )
 def test_other_pointers_stay_distinct(declared: str, passed: str) -> None:
