@@ -153,6 +153,7 @@ class HostVariables:
     arguments: list[str] = field(default_factory=list)
     arrays: list[str] = field(default_factory=list)
     _names: dict[str, str] = field(default_factory=dict)  # expression that is passed -> name in the kernel
+    _kinds: dict[str, str] = field(default_factory=dict)  # of those that a launch passes on: the kernel's types
 
     def __post_init__(self) -> None:
         """Raises NotUnderstood for variables of unknown types."""
@@ -212,10 +213,13 @@ class HostVariables:
         words = [tokens[i] for i in range(*span) if tokens[i].identifier]
         text = text_between(self.program.unit, tokens, *span)
         if text in self._names:
+            if self._kinds.setdefault(text, _plain_type(parameter)) != _plain_type(parameter) and not parameter.base:
+                raise NotUnderstood(f"{text}, which kernels take as numbers of different types")
             self._loosen(text, parameter)
         elif words and not (len(words) == 1 and self._is_constant(words[0])):
             name = text if _PLAIN.fullmatch(text) else choose_free_name(parameter.name, self._taken)
             kind = f"{parameter.base}*" if text in self.loop.swapped and parameter.base else _plain_type(parameter)
+            self._kinds[text] = _plain_type(parameter)
             self._add(text, name, kind)
 
     @property

@@ -165,3 +165,11 @@ def test_loops_with_another_name_for_what_they_swap_stay(kind: str, joined: int)
     """The reference is the other array after each pass."""
     text = TEXTS["steps"].replace("fill_ends<<<1, 32>>>(a,", "fill_ends<<<1, 32>>>(current,")
     assert len(join(text.replace("  for (int k", f"  {kind} current = a;\n  for (int k"))) == joined
+
+
+@pytest.mark.parametrize(("kind", "joined"), [("float", 0), ("int", 1)])
+def test_numbers_that_kernels_take_as_different_types_stay(kind: str, joined: int) -> None:
+    text = TEXTS["steps"].replace("int n, int weight", f"int n, {kind} weight").replace("n, 2)", "n, weight)")
+    text = text.replace("y[i] = (x[i - 1] + weight * x[i] + x[i + 1]) & 255", "y[i] = x[i - 1] + weight * x[i]")
+    text = text.replace("(a, n, k * 5)", "(a, n, weight)")
+    assert len(join(text.replace("  for (int k", f"  {kind} weight = 2.5f;\n  for (int k"))) == joined
