@@ -157,6 +157,7 @@ class HostVariables:
 
     def __post_init__(self) -> None:
         """Raises NotUnderstood for variables of unknown types."""
+        self._check_swapped()
         for start, end in self.loop.expressions:
             self._declare_named(start, end)
         passed = list[tuple[FunctionParameter, tuple[int, int]]]()
@@ -270,10 +271,26 @@ class HostVariables:
         """Whether a name is declared in the loop."""
         return any(self.loop.start <= place < self.loop.end for place in self._places(token))
 
-    def _is_reference(self, token: Token) -> bool:
-        """Whether a name is declared as a reference to a variable."""
-        tokens, places = self.program.tokens, set(self._places(token))
-        return any(tokens[i].start in places and tokens[i - 1].text in ("&", "&&") for i in range(len(tokens)))
+    def _check_swapped(self) -> None:
+        """Raises NotUnderstood if passes swap references to variables, which would be swapped as well."""
+        tokens, loop = self.program.tokens, self.loop
+        for token in tokens:
+            is_swapped = token.text in loop.swapped and loop.start <= token.start < loop.end
+            if is_swapped and self._is_reference(token, frozenset({"variable"})):
+                raise NotUnderstood(f"{token.text}, another name for a variable that passes swap")
+
+    def _is_reference(self, token: Token, categories: frozenset[str] = frozenset({"variable", "parameter"})) -> bool:
+        """Whether a name is declared as a reference to a variable, perhaps with others: `auto& [a, b] = pair`."""
+        tokens, entities = self.program.tokens, self.program.entities(token)
+        places = {each.place[1] for each in entities if each.user and each.category in categories}
+        for at in (i for i in range(1, len(tokens)) if tokens[i].start in places):
+            while tokens[at - 1].text == "," and tokens[at - 2].identifier:
+                at -= 2
+            if tokens[at - 1].text in ("&", "&&") or (
+                tokens[at - 1].text == "[" and tokens[at - 2].text in ("&", "&&")
+            ):
+                return True
+        return False
 
     def _is_constant(self, token: Token) -> bool:
         """Whether a name means the same in kernels: a constant of the file, a macro."""

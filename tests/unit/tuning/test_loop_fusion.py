@@ -167,6 +167,14 @@ def test_loops_with_another_name_for_what_they_swap_stay(kind: str, joined: int)
     assert len(join(text.replace("  for (int k", f"  {kind} current = a;\n  for (int k"))) == joined
 
 
+@pytest.mark.parametrize("declared", ["int*& w = z;", "auto& [w, v] = z2;", "auto [w, v] = z2;"])
+def test_loops_that_swap_references_stay(declared: str) -> None:
+    """What they are names for is swapped, too."""
+    text = TEXTS["steps"].replace("fill_ends<<<1, 32>>>(a,", "fill_ends<<<1, 32>>>(z,").replace("(a, b)", "(w, b)")
+    text = text.replace("  for (int k", f"  int *z = a, *z2[2] = {{a, b}};\n  {declared}\n  for (int k")
+    assert len(join(text.replace("(a, b, n, 2)", "(w, b, n, 2)"))) == ("&" not in declared)
+
+
 @pytest.mark.parametrize(("kind", "joined"), [("float", 0), ("int", 1)])
 def test_numbers_that_kernels_take_as_different_types_stay(kind: str, joined: int) -> None:
     text = TEXTS["steps"].replace("int n, int weight", f"int n, {kind} weight").replace("n, 2)", "n, weight)")
