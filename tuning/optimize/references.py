@@ -11,6 +11,9 @@ from hipsynth.tuning.optimize.program_model import ParsedProgram
 
 _REFERENCES = frozenset({"&", "&&"})
 _EXCHANGE = frozenset({"swap", "exchange", "iter_swap"})
+_HEADS = frozenset({"if", "while", "for", "switch", "constexpr"})
+_STEPS = frozenset({"++", "--"})
+_CHANGES = _STEPS | {"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="}
 _ENDS = frozenset({",", ";", *CLOSING})
 
 
@@ -22,6 +25,7 @@ def find_lent(program: ParsedProgram, span: Span, places: Set[int]) -> frozenset
     for i in range(*span):
         parts = [*_list_bound(program, i, span, places), *_list_passed(program, i, span, places)]
         lent.update(at for part in parts for at in _list_named(program, part))
+        lent.update(at for part in _list_grouped(program, i, span[1]) for at in _list_named(program, part))
         if program.tokens[i].identifier and _takes_object(program, i, span[1], methods):
             lent.add(i)
     return frozenset(lent)
@@ -34,6 +38,21 @@ def _list_named(program: ParsedProgram, span: Span) -> Iterator[int]:
         if program.tokens[at].identifier:
             yield at
         at = _skip(program, at) if program.tokens[at].text == "[" else at + 1
+
+
+def _list_grouped(program: ParsedProgram, opening: int, last: int) -> Iterator[Span]:
+    """What brackets enclose that is assigned as a whole: `(name) = value`, `(a ? b : c) += value`; not `*(name + i)`,
+    which assigns an element, nor the head of a statement."""
+    tokens = program.tokens
+    before = tokens[opening - 1].text
+    if tokens[opening].text != "(" or before == "*" or before in _HEADS or tokens[opening + 1].text == "*":
+        return
+    end = _skip(program, opening)
+    inside = opening + 1, end - 1
+    while end < last and tokens[end].text in (".", "["):
+        end = _skip(program, end) if tokens[end].text == "[" else end + 2
+    if before in _STEPS or (end < last and tokens[end].text in _CHANGES):
+        yield inside
 
 
 def _list_bound(program: ParsedProgram, at: int, span: Span, places: Set[int]) -> Iterator[Span]:

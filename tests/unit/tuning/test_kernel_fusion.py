@@ -176,6 +176,10 @@ CELL = "struct Cell { float v; __device__ void set(float w) { v = w; } };\n__glo
         ("out[i] = a * x[i];", "auto& v{out[i]}; v = a * x[i];", ""),
         ("out[i] = a * x[i];", "put(out[i], a * x[i]);", PUT),
         ("out[i] = a * x[i];", "put<float>(out[i], a * x[i]);", PUT),
+        ("out[i] = a * x[i];", "(out[i]) = a * x[i];", ""),
+        ("out[i] = a * x[i];", "(i % 2 ? out[i] : out[0]) = a * x[i];", ""),
+        ("out[i] = a * x[i];", "++(out[i]);", ""),
+        ("out[i] = a * x[i];", "reinterpret_cast<int&>(out[i]) = 1;", ""),
         ("out[i] = a * x[i];", "((Cell*)out)[i].set(a * x[i]);", CELL),
     ],
 )
@@ -192,7 +196,7 @@ def test_elements_that_methods_change_keep_launches_apart() -> None:
     assert fused(same.replace("out[i] = Cell{a * x[i].v}", "out[i].set(a * x[i].v)"))
 
 
-@pytest.mark.parametrize("change", ["turn(j, count);", "int& k = j; k = count - 1 - k;"])
+@pytest.mark.parametrize("change", ["turn(j, count);", "int& k = j; k = count - 1 - k;", "(j) = count - 1 - at;"])
 def test_subscripts_that_are_changed_by_another_name_keep_launches_apart(change: str) -> None:
     text = SAME.replace("if (at < count) y[i] = x[i] + a;", f"int j = at; {change} if (at < count) y[at] = x[j] + a;")
     assert fused(text.replace("__global__", TURN, 1)) == []
