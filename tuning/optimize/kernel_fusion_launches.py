@@ -98,12 +98,25 @@ class FusedLaunch:
             if parameter.base:
                 places = [i for i in range(self.kernel.first, self.kernel.last) if self.uses_name(i, parameter.name)]
                 subscripts = frozenset(self._read_subscript(i) for i in places)
-                written = not parameter.constant and any(self.writes(i) for i in places)
+                written = any(map(self._loses_const if parameter.constant else self.writes, places))
                 before = uses_by_name.get(self.passed[parameter.name], ArrayUses(frozenset(), False))
                 uses_by_name[self.passed[parameter.name]] = ArrayUses(
                     before.subscripts | subscripts, before.written or written
                 )
         return uses_by_name
+
+    def _loses_const(self, at: int) -> bool:
+        """Whether a name is cast to a pointer that is not one to const: `(float*)name`, `(float*)&name[i]`."""
+        tokens, end = self.program.tokens, at - 1
+        while tokens[end].text in ("(", "&"):
+            end -= 1
+        opening = {")": "(", ">": "<"}.get(tokens[end].text)
+        if opening is None:
+            return False
+        first = next((i for i in range(end, self.kernel.first, -1) if tokens[i].text == opening), end)
+        kind = {token.text for token in tokens[first:end]}
+        is_cast = opening == "(" or tokens[first - 1].text.endswith("_cast")
+        return is_cast and "*" in kind and "const" not in kind
 
     def list_arrays(self) -> list[tuple[LaunchStatement, int]]:
         """The launch with the place of each argument that is an array."""

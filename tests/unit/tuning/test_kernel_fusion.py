@@ -188,6 +188,23 @@ def test_elements_that_are_written_by_another_name_keep_launches_apart(old: str,
     assert text != BACKWARDS and fused(text) == []
 
 
+CASTS = [
+    "((float*)x)[i]",
+    "const_cast<float*>(x)[i]",
+    "*(float*)&x[i]",
+    "((float*)(x + 1))[i]",
+    "((const float4*)x)[i].x",
+]
+
+
+@pytest.mark.parametrize("cast", CASTS)
+def test_arrays_that_a_kernel_takes_for_constants_may_be_written(cast: str) -> None:
+    text = BACKWARDS.replace("(b, a, 2.0f, n)", "(a, b, 2.0f, n)")
+    is_read = "const " in cast
+    text = text.replace("out[i] = a * x[i];", f"out[i] = {cast};" if is_read else f"{cast} = 1; out[i] = 0;")
+    assert bool(fused(text)) == is_read
+
+
 def test_elements_that_methods_change_keep_launches_apart() -> None:
     text = BACKWARDS.replace("a * x[i]", "Cell{a * x[i].v}").replace("float* ", "Cell* ").replace("float *a", "Cell *a")
     text = text.replace("x[count - 1 - i] + a", "x[count - 1 - i]").replace("__global__", CELL, 1)
