@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from hipsynth.source.declarations import FunctionParameter
+from hipsynth.source.declarations import FunctionDeclaration, FunctionParameter
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.tokens import find_closing, split_at
 from hipsynth.source.type_sizes import type_bytes
@@ -370,6 +370,8 @@ def come_together(program: ParsedProgram, before: FusedLaunch, after: FusedLaunc
     between = program.unit.text[before.launch.end : after.launch.start]
     if any(_have_effects(program, call.launch.arguments) for call in (before, after)):
         return False
+    if _may_differ(program, (after.launch.grid, after.launch.block)):
+        return False
     if _is_conditional(program, before.launch):
         return False
     if (before.launch.grid, before.launch.block) != (after.launch.grid, after.launch.block):
@@ -394,6 +396,21 @@ def _have_effects(program: ParsedProgram, arguments: Sequence[str]) -> bool:
     """Whether arguments change something, or call what may: those of one launch are evaluated in any order."""
     functions = {function.name for function in program.declared} | _IMPURE
     return any(_CHANGING.search(text) or functions.intersection(_CALLED.findall(text)) for text in arguments)
+
+
+def _may_differ(program: ParsedProgram, shape: Sequence[str]) -> bool:
+    """Whether a launch's shape may be another one the next time: it calls a function that does more than to return a
+    value, such as one that counts its calls."""
+    called = {name for text in shape for name in _CALLED.findall(text)}
+    functions = [function for function in program.declared if function.name in called]
+    return bool(called & _IMPURE) or any(_may_count(program, function) for function in functions)
+
+
+def _may_count(program: ParsedProgram, function: FunctionDeclaration) -> bool:
+    text = program.unit.text[function.body[0] : function.body[1]].decode(errors="surrogateescape")
+    names = set(_CALLED.findall(text))
+    calls = {each.name for each in program.declared} | _IMPURE
+    return bool(_CHANGING.search(text) or "static" in text or names & calls)
 
 
 def keep_variables_apart(run: Sequence[FusedLaunch], after: FusedLaunch) -> bool:

@@ -247,3 +247,12 @@ def test_static_variables_of_functions_keep_launches_apart() -> None:
     text = SAME.replace("a * x[i]", "next() * x[i]").replace("x[i] + a", "next() + x[i]")
     assert fused(text.replace("__global__", COUNT, 1)) == []
     assert fused(text.replace("__global__", COUNT.replace("static int calls = 0; return ++calls", "return 1"), 1))
+
+
+@pytest.mark.parametrize(
+    ("body", "joined"), [("static int k = 3; return ++k;", 0), ("return calls++;", 0), ("return (n + 255) / 256;", 1)]
+)
+def test_launches_whose_shape_may_be_another_one_each_time_stay(body: str, joined: int) -> None:
+    text = SAME.replace("<<<(n + 255) / 256,", "<<<blocks(n),")
+    text = text.replace("int main", f"int calls = 0;\nint blocks(int n) {{ {body} }}\nint main")
+    assert len(fused(text)) == joined
