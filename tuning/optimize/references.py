@@ -138,8 +138,8 @@ def _takes_object(program: ParsedProgram, at: int, last: int, methods: Set[str])
     """Whether a method that may change its object is called for `name`, `name.member` or `name[...]`."""
     tokens, end = program.tokens, at + 1
     while end < last and tokens[end].text in (".", "["):
-        if tokens[end].text == "." and tokens[end + 1].text in methods and tokens[end + 2].text in ("(", "<"):
-            return True
+        if tokens[end].text == "." and tokens[end + 2].text in ("(", "<"):
+            return tokens[end + 1].text in methods
         end = _skip(program, end) if tokens[end].text == "[" else end + 2
     return end < last and end > at + 1 and tokens[end].text == "("
 

@@ -209,6 +209,10 @@ def test_elements_that_methods_change_keep_launches_apart() -> None:
     text = BACKWARDS.replace("a * x[i]", "Cell{a * x[i].v}").replace("float* ", "Cell* ").replace("float *a", "Cell *a")
     text = text.replace("x[count - 1 - i] + a", "x[count - 1 - i]").replace("__global__", CELL, 1)
     assert fused(text.replace("out[i] = Cell{a * x[i].v}", "out[i].set(a * x[i].v)")) == []
+    read = text.replace("float w) { v = w; }", "float w) const {}").replace(
+        "out[i] = Cell{a * x[i].v}", "out[i].set(a)"
+    )
+    assert fused(read), "such a method changes nothing"
     same = text.replace("count - 1 - i", "i")
     assert fused(same.replace("out[i] = Cell{a * x[i].v}", "out[i].set(a * x[i].v)"))
 
