@@ -253,6 +253,13 @@ def test_wide_arguments_are_cut_before_wide_products() -> None:
     assert "LongDivisor((int64_t)static_cast<int>(side) * 2)" in changed
 
 
+def test_wide_arguments_are_cut_before_wide_divisions() -> None:
+    (changed,) = change(expression("(int64_t)i / width").replace("const int side =", "const long side ="))
+    assert "LongDivisor(static_cast<int>(side))" in changed
+    (changed,) = change(expression("(int64_t)i / width"))
+    assert "LongDivisor(side)" in changed
+
+
 def test_numbers_of_64_bits_have_divisors_of_64_bits() -> None:
     text = expression("rest", "  long long rest = i;\n  rest /= height * (int64_t)width;\n")
     (changed,) = change(text)

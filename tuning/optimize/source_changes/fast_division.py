@@ -198,9 +198,11 @@ class _KernelDivisions:
     def _needs_types(self, number: _LaunchNumber, names: Iterable[str]) -> bool:
         """Whether another type of an argument could change the number: sums and products of 32 bits are the same in
         wider types, as far as they count."""
-        is_wide = any(kind.endswith("long") for kind in (number.type, *map(self.types.find_parameter, names)))
-        is_single = _SIMPLE.fullmatch(number.expression.strip("{}"))
-        return bool({"/", "%", ">"} & set(number.expression)) or (is_wide and not is_single)
+        kinds = {self.types.find_parameter(name) for name in names}
+        if _SIMPLE.fullmatch(number.expression.strip("{}")):
+            return kinds != {number.type}
+        is_wide = any(kind.endswith("long") for kind in (number.type, *kinds))
+        return is_wide or bool({"/", "%", ">"} & set(number.expression))
 
     def _may_have_fractions(self, number: _LaunchNumber, values: Iterable[str], launch: LaunchStatement) -> bool:
         """Whether a number is made of arguments that may be no integers, which the parameters' types cut first."""
