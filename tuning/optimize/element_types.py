@@ -52,8 +52,8 @@ def list_classes(program: ParsedProgram) -> list[str]:
     names = [tokens[i + 1].text for i in range(len(tokens) - 1)
              if tokens[i].text in _CLASSES and tokens[i + 1].identifier]  # fmt: skip
     device = {function.start for function in program.functions}
-    found = {name: _list_functions(program, name) for name in names}
-    return [name for name, functions in found.items() if not functions or functions & device]
+    functions_by_class = {name: _list_functions(program, name) for name in names}
+    return [name for name, functions in functions_by_class.items() if not functions or functions & device]
 
 
 def is_plain_structure(program: ParsedProgram, kind: str) -> bool:

@@ -111,7 +111,7 @@ def find_variables(program: ParsedProgram, kernel: KernelDefinition) -> set[tupl
     """The variables outside functions that a kernel uses, also in functions and macros, with the places of their
     declarations."""
     spans = [(kernel.first, kernel.last), *list_called(program, kernel)]
-    return {found for span in spans for found in list_variables(program, span)}
+    return {variable for span in spans for variable in list_variables(program, span)}
 
 
 def _declares(program: ParsedProgram, at: int) -> bool:
