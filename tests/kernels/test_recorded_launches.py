@@ -305,6 +305,15 @@ def test_an_edit_of_what_fills_an_index_runs_the_host_again() -> None:
         assert contents is not None and int.from_bytes(contents.data[4 * 4095 :].ljust(4, b"\0"), "little") == last
 
 
+def test_launches_with_null_pointers_or_one_array_twice_are_others() -> None:
+    """They may do other work, while other arrays in the same places make the same launch."""
+    made = run(sized("add<<<8, 64>>>(a, b, n); add<<<8, 64>>>(b, a, n); add<<<8, 64>>>(a, a, n);"
+                     "scale<<<8, 64>>>(a, nullptr); scale<<<8, 64>>>(a, b);").replace("int main", """
+      __global__ void scale(float* a, const float* by) { if (by) a[threadIdx.x] *= by[threadIdx.x]; }
+      int main"""))  # fmt: skip
+    assert [(one.kernel, one.times) for one in made.launches] == [("add", 2), ("add", 1), ("scale", 1), ("scale", 1)]
+
+
 def test_more_launches_than_can_be_previewed_are_recorded() -> None:
     made = run(sized(f"for (int i = 1; i <= 300; ++i) add<<<1, 64>>>(a, b, i); {LAUNCH}"))
     assert len(made.launches) == 301 and made.launches[-1].grid == (16, 1, 1) and not made.reason

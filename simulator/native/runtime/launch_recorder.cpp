@@ -139,10 +139,14 @@ std::vector<RecordedContents> LaunchRecorder::write_contents(bool by_data) {
 // What tells launches apart: all but addresses.
 LaunchRecorder::Identity LaunchRecorder::identity_of(const Launch& launch, const Memory& memory) const {
   std::vector<uint8_t> args = launch.args;
+  std::vector<const void*> found;  // allocations, in the order of their first pointers
   for (size_t at = 0; at + 8 <= args.size(); at += 8) {
-    if (may_be_address(*launch.kernel, at) && memory.find(load(args.data() + at), 1) != nullptr) {
-      std::memset(args.data() + at, 0, 8);
-    }
+    const void* allocation = may_be_address(*launch.kernel, at) ? memory.find(load(args.data() + at), 1) : nullptr;
+    if (allocation == nullptr) continue;
+    const auto same = std::find(found.begin(), found.end(), allocation);
+    const uint64_t number = 1 + static_cast<uint64_t>(same - found.begin());  // a null pointer is no address
+    if (same == found.end()) found.push_back(allocation);
+    std::memcpy(args.data() + at, &number, 8);
   }
   const Dim3 &g = launch.grid, &b = launch.block;
   return {launch.module->serial(),
