@@ -41,7 +41,7 @@ from hipsynth.source.outline import outline_kernels
 from hipsynth.toolchain import CompileLimits, sandbox
 
 HOST_SECONDS = 10.0  # of processor time
-KERNEL_SECONDS = 0.05  # of work on kernels, at fixed prices: results do not depend on the machine
+KERNEL_SECONDS = 0.25  # of work on kernels, at fixed prices: results do not depend on the machine
 SETTLED = 1000  # launches in a row without a new kernel or shape, after which the program is ended
 MEMORY_BYTES = 4 << 30
 MOST_FILES = 500  # in the folder of a program whose recording is kept
