@@ -210,7 +210,7 @@ def interpret_all(
             if isinstance(interpreted, PreviewFailure):
                 failures.append(interpreted)
                 continue
-            if learned:
+            if learned and interpreted.by_data and not interpreted.diverged and not is_certain(launch):
                 learned.add(launch, interpreted.sensitivity)
             previews.append(replace(interpreted, sensitivity=MOST_SENSITIVITY) if launch.after_loss else interpreted)
             if launch.follows_itself:

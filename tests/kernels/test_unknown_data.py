@@ -68,6 +68,14 @@ def test_data_that_a_kernel_may_have_changed_are_doubted(monkeypatch: pytest.Mon
     assert second.sensitivity > math.log(2)
 
 
+def test_launches_on_known_data_do_not_tell_how_much_others_depend_on_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first three are known: the host has written their states."""
+    write = "if (hipMemcpy(state, first.data(), n * 4, hipMemcpyHostToDevice)) return 1;"
+    levels = "".join(f"{write} level<<<n / 256, 256>>>(many, state, 0, out + {k});" for k in (1, 2))
+    _, *known, last = found(levels + AGAIN, monkeypatch, NOTHING).previews
+    assert not any(one.sensitivity for one in known) and last.sensitivity > math.log(2)
+
+
 def test_data_that_a_kernel_has_changed_are_known_if_it_ran(monkeypatch: pytest.MonkeyPatch) -> None:
     _, first, second = found(AGAIN, monkeypatch, 5.0).previews
     assert (first.sensitivity, second.sensitivity) == (0, 0)
