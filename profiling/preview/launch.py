@@ -45,7 +45,8 @@ class DeviceLaunch:
     recorded because the kernel's addresses or branches may depend on it. `times`: how often it was made, `in_a_row`:
     how often directly after itself. `after_read`: the host had seen what earlier kernels wrote; `after_loss`: or what
     lacked their results, so that the program may in truth do something else. `language`, `meta`: as in KernelRecord.
-    `failure`: why the recording run could not execute it, NONE if it did or did not try.
+    `failure`: why the recording run could not execute it, NONE if it did or did not try. `stands_for`: how many
+    launches its preview stands for, others of its shape too; 0: its own `times`.
     """
 
     symbol: str
@@ -66,6 +67,12 @@ class DeviceLaunch:
     meta: Mapping[str, bool | int | str] = field(default_factory=dict, repr=False)
     failure: Reason = Reason.NONE
     in_a_row: int = 0
+    stands_for: int = 0
+
+    @property
+    def represented(self) -> int:
+        """How many launches its preview stands for."""
+        return self.stands_for or self.times
 
     @cached_property
     def kernel(self) -> str:

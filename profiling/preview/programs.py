@@ -48,7 +48,7 @@ from hipsynth.source.outline import loads_kernels
 from hipsynth.toolchain import CompileLimits, compile_device, legacy_headers
 
 FRAGMENT = "#include <hip/hip_runtime.h>\n#line 1\n"
-MOST_PREVIEWS = 32  # launches of a program, besides the first of each kernel and shape
+MOST_PREVIEWS = 32  # launches of a program, unless it has more kernels and shapes
 MOST_SHAPES = 256  # of one kernel
 MOST_NAMED = 8  # kernels in a note
 # Launches of one kernel and shape, and of one kernel in any shape, that tell how much unknown data matter to it.
@@ -248,25 +248,41 @@ class KnownSensitivities:
 
 
 def select_launches(launches: Sequence[DeviceLaunch]) -> list[DeviceLaunch]:
-    """The launches of a run that are previewed: the first MOST_PREVIEWS, and of later ones the first of each kernel and
-    shape, at most MOST_SHAPES of one kernel."""
-    selected = list(launches[:MOST_PREVIEWS])
-    shapes = {launch.shape for launch in selected}
-    counts = Counter(symbol for symbol, *_ in shapes)
-    for launch in launches[MOST_PREVIEWS:]:
-        if launch.shape not in shapes and counts[launch.symbol] < MOST_SHAPES:
-            shapes.add(launch.shape)
-            counts[launch.symbol] += 1
-            selected.append(launch)
-    return selected
+    """The launches of a run that are previewed, in its order: all, or MOST_PREVIEWS, spread evenly over those of each
+    kernel and shape, but at least one of each of MOST_SHAPES of a kernel. One stands for those of its shape up to the
+    next."""
+    shapes: dict[object, list[int]] = {}
+    for number, launch in enumerate(launches):
+        shapes.setdefault(launch.shape, []).append(number)
+    counts = Counter[str]()
+    for shape, numbers in list(shapes.items()):
+        counts[launches[numbers[0]].symbol] += 1
+        if counts[launches[numbers[0]].symbol] > MOST_SHAPES:
+            del shapes[shape]
+    selected: dict[int, int] = {}
+    for numbers, share in zip(shapes.values(), _share_previews(list(map(len, shapes.values()))), strict=True):
+        starts = [len(numbers) * part // share for part in range(share)]
+        for first, after in zip(starts, [*starts[1:], len(numbers)], strict=True):
+            selected[numbers[first]] = sum(launches[number].times for number in numbers[first:after])
+    return [replace(launches[number], stands_for=count) for number, count in sorted(selected.items())]
+
+
+def _share_previews(counts: Sequence[int]) -> list[int]:
+    """How many launches of each shape are previewed, of so many that there are."""
+    shares = [1] * len(counts)
+    for _ in range(min(MOST_PREVIEWS, sum(counts)) - len(counts)):
+        sparsest = max(range(len(counts)), key=lambda i: (counts[i] > shares[i], counts[i] / shares[i]))
+        shares[sparsest] += 1
+    return shares
 
 
 def note_omissions(launches: Sequence[DeviceLaunch]) -> tuple[str, ...]:
     """Notes on the launches of a run that are not previewed, if there are any."""
-    selected = {launch.shape for launch in select_launches(launches)}
-    left_out = Counter(launch.signature for launch in launches if launch.shape not in selected)
-    alike = len(launches) - len(select_launches(launches)) - left_out.total()
-    notes = [f"{alike} further launches, of shapes that others have, are not predicted"] if alike else []
+    selected = select_launches(launches)
+    shapes = {launch.shape for launch in selected}
+    left_out = Counter(launch.signature for launch in launches if launch.shape not in shapes)
+    alike = len(launches) - len(selected) - left_out.total()
+    notes = [f"{alike} further launches are taken to be like those of their shape before them"] if alike else []
     notes += [
         f"{count} further launches of {short_name(kernel)}, of more than {MOST_SHAPES} shapes, are not predicted"
         for kernel, count in left_out.items()

@@ -332,6 +332,18 @@ def test_a_recording_ends_at_its_bytes_and_names_kernels_without_a_launch() -> N
     assert note.startswith("not all launches may be known: ") and note.endswith("; none is known of late")
 
 
+def test_previews_are_spread_over_the_launches_of_each_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = "for (int i = 1; i <= 90; ++i) { add<<<2, 64>>>(a, b, i); if (i % 9 == 0) add<<<1, 64>>>(a, b, i); }"
+    made = run(sized(loop + "for (int i = 1; i < 6; ++i) add<<<3, 64>>>(a, b, 7);"))
+    monkeypatch.setattr(programs, "MOST_PREVIEWS", 12)
+    selected = programs.select_launches(made.launches)
+    ends = {grid: [numbers(one)[1] for one in selected if one.grid[0] == grid] for grid in (1, 2, 3)}
+    assert ends == {1: [9], 2: [1, 10, 19, 28, 37, 46, 55, 64, 73, 82], 3: [7]}
+    assert [one.represented for one in selected] == [9, 10, *[9] * 9, 5]
+    (note,) = programs.note_omissions(made.launches)
+    assert note == "89 further launches are taken to be like those of their shape before them"
+
+
 def test_shapes_beyond_the_most_of_a_kernel_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = "for (int i = 1; i <= 50; ++i) add<<<i, 64>>>(a, b, n); "
     made = run(sized(loop + "other<<<1, 64>>>(b);").replace(

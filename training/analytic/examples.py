@@ -100,20 +100,23 @@ def preview_features(previews: Sequence[Preview], preview: Preview, sample: Labe
 
 
 def launches_of(previews: Sequence[Preview], preview: Preview, sample: LabelledSample) -> list[tuple[Preview, int]]:
-    """The launches that a label is the mean of, each with how often it was made. Runs for labels end where launches
+    """The launches that a label is the mean of, each with how many it stands for. Runs for labels end where launches
     repeat, so these are the first ones of its shape, or of its kernel if the label is of more. If it is of more than
-    are known, the one like it."""
+    are known, all of its shape; if it does not say of how many, `preview`."""
     dispatches = int(sample.extra.get("dispatches") or 0)
+    if not dispatches:
+        return [(preview, 1)]
     same = [other for other in previews if other.instance == preview.instance]
-    for launches in ([other for other in same if other.launch.shape == preview.launch.shape], same):
-        if 0 < dispatches <= sum(other.launch.times for other in launches):
+    alike = [other for other in same if other.launch.shape == preview.launch.shape]
+    for launches in (alike, same):
+        if dispatches <= sum(other.launch.represented for other in launches):
             return list(_take_first(launches, dispatches))
-    return [(preview, 1)]
+    return [(other, other.launch.represented) for other in alike]
 
 
 def _take_first(launches: Sequence[Preview], count: int) -> Iterator[tuple[Preview, int]]:
     for preview in launches:
-        taken = min(count, preview.launch.times)
+        taken = min(count, preview.launch.represented)
         count -= taken
         if taken:
             yield preview, taken

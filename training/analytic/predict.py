@@ -277,7 +277,7 @@ def describe_kernel(
         reason_code=code,
         grid=preview.launch.grid,
         block=preview.launch.block,
-        launches=preview.launch.times,
+        launches=preview.launch.represented,
         bottleneck=preview.bottleneck,
         verdict=summarise_bounds(rank_times(preview.bounds, preview.duration_ns)),
         why=prediction_reasons(preview),

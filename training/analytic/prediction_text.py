@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from hipsynth.core.kernel_record import Dim
 from hipsynth.profiling import metrics as table
@@ -17,8 +20,9 @@ from hipsynth.training.models.documents import (
 )
 
 DURATION = "duration_ns"
+LaunchKey = tuple[str, Dim | None, Dim | None, str]
 NAME_WIDTH = 38  # characters of a metric with its unit
-MOST_ALIKE = 3  # predictions of one kernel and launch shape that are printed whole
+MOST_ALIKE = 3  # predictions of one kernel and launch shape that are printed each
 
 
 def prediction_lines(result: PredictionResult, why: bool = False) -> list[str]:
@@ -27,13 +31,15 @@ def prediction_lines(result: PredictionResult, why: bool = False) -> list[str]:
     lines = [f"{describe_target(result.arch, result.device, result.flags)}   predicted, not executed"]
     rows = result.executed or ()
     executed = {_launch_key(row): row for row in rows if isinstance(row, SimulatedKernel)}
-    alike: dict[object, list[KernelPrediction]] = {}
+    alike: dict[LaunchKey, list[KernelPrediction]] = {}
     for kernel in result.kernels:
         alike.setdefault(_launch_key(kernel), []).append(kernel)
-        if len(alike[_launch_key(kernel)]) <= MOST_ALIKE:
-            lines += ["", *_kernel_lines(kernel, executed.get(_launch_key(kernel)), why)]
-    for others in (kernels[MOST_ALIKE:] for kernels in alike.values() if len(kernels) > MOST_ALIKE):
-        lines += ["", *_summary_lines(others)]
+    for key, kernels in alike.items():
+        if len(kernels) > MOST_ALIKE and (mean := mean_prediction(kernels)) is not None:
+            lines += ["", *_kernel_lines(mean, executed.get(key), why), *_spread_lines(kernels)]
+            continue
+        for kernel in kernels:
+            lines += ["", *_kernel_lines(kernel, executed.get(key), why)]
     for other in (row for row in rows if isinstance(row, FailedExecution)):
         lines += ["", f"  the program did not execute: {other.reason} {other.message}".rstrip()]
     answered = {_launch_key(kernel) for kernel in result.kernels}
@@ -63,7 +69,7 @@ def find_unanswered(
     ]
 
 
-def _launch_key(kernel: KernelPrediction | SimulatedKernel) -> tuple[str, Dim | None, Dim | None, str]:
+def _launch_key(kernel: KernelPrediction | SimulatedKernel) -> LaunchKey:
     """The key by which predictions and executions are compared: the kernel's instance, its launch shape and build."""
     return kernel.instance, kernel.grid, kernel.block, _meta_text(kernel.meta)
 
@@ -127,14 +133,45 @@ def _kernel_lines(kernel: KernelPrediction, executed: SimulatedKernel | None, wh
     return lines
 
 
-def _summary_lines(kernels: Sequence[KernelPrediction]) -> list[str]:
-    """Two lines for further launches of one kernel and shape, which differ in their arguments or their data."""
-    launches = sum(kernel.launches for kernel in kernels)
+def mean_prediction(kernels: Sequence[KernelPrediction]) -> KernelPrediction | None:
+    """The mean over launches of one kernel and shape that differ in their arguments or their data, as an execution
+    reports it: durations weighted by how many launches they stand for, metrics and ends of intervals by their time as
+    well. The rest is the slowest one's of those that are reliable; None if one has no duration."""
+    durations = [kernel.duration_ns for kernel in kernels if kernel.duration_ns is not None]
+    if len(durations) < len(kernels):
+        return None
+    counts = [kernel.launches for kernel in kernels]
+    times = [count * duration for count, duration in zip(counts, durations, strict=True)]
+
+    def mean_value(values: Sequence[float | None], weights: Sequence[float]) -> float | None:
+        known = [value for value in values if value is not None]
+        if len(known) < len(kernels):
+            return None
+        return math.fsum(map(operator.mul, known, weights)) / math.fsum(weights)
+
+    intervals = {}
+    for name in set.intersection(*(set(kernel.intervals) for kernel in kernels)):
+        weights = counts if name == DURATION else times
+        low, high = (mean_value([kernel.intervals[name][end] for kernel in kernels], weights) for end in (0, 1))
+        if low is not None and high is not None:
+            intervals[name] = low, high
+    slowest = max(kernels, key=lambda kernel: (not kernel.abstained, kernel.duration_ns or 0.0))
+    return replace(
+        slowest,
+        metrics={name: mean_value([k.metrics.get(name) for k in kernels], times) for name in slowest.metrics},
+        duration_ns=mean_value(durations, counts),
+        intervals=intervals,
+        launches=sum(counts),
+    )
+
+
+def _spread_lines(kernels: Sequence[KernelPrediction]) -> list[str]:
+    """How far apart the launches are that a mean is of."""
     times = sorted(kernel.duration_ns / 1000 for kernel in kernels if kernel.duration_ns is not None)
-    ends = " to ".join(dict.fromkeys(_format_number(value) for value in (times[:1] + times[-1:])))
+    ends = " to ".join(dict.fromkeys(_format_number(value) for value in (times[0], times[-1])))
     unsure = sum(kernel.abstained for kernel in kernels)
-    words = [f"{ends} us each" if times else "no figures", *([f"{unsure} of them not reliable"] if unsure else [])]
-    return [f"{_write_title(kernels[0])}  {launches} more launches", f"  {', '.join(words)}; --json lists all"]
+    words = [f"means; {ends} us each", *([f"{unsure} of {len(kernels)} not reliable"] if unsure else [])]
+    return [f"  {', '.join(words)}; --json lists {len(kernels)} of them"]
 
 
 def _write_title(kernel: KernelPrediction) -> str:

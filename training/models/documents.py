@@ -26,7 +26,8 @@ class KernelPrediction:
     arguments. `intervals` hold 80 %, by metric and "duration_ns"; `bottleneck`: the unit of the timing model that takes
     longest; `verdict`: what limits the kernel, in the words of a profile's summary; `occupancy`: resident waves as a
     share of a CU's wave slots. `grid` counts work-groups; null for the answer of a language model, which has no
-    launch. `launches`: how often it is made; `assumed`: what was assumed of it, "" if the host code makes it."""
+    launch. `launches`: how often it is made, with others of its shape that it stands for; `assumed`: what was assumed
+    of it, "" if the host code makes it."""
 
     name: str
     instance: str = ""

@@ -48,9 +48,19 @@ def test_a_label_of_one_shape_is_the_mean_of_its_launches() -> None:
     assert launches_of(launches, wide, sample_of(9)) == [(FIRST, 4), (wide, 3), (LATER, 2)]
 
 
-@pytest.mark.parametrize("dispatches", [7, None, 0])
-def test_a_label_of_more_launches_than_are_known_is_compared_with_the_one_like_it(dispatches: int | None) -> None:
+@pytest.mark.parametrize("dispatches", [None, 0])
+def test_a_label_of_an_unknown_number_of_launches_is_compared_with_the_one_like_it(dispatches: int | None) -> None:
     assert launches_of([FIRST, OTHER, LATER], LATER, sample_of(dispatches)) == [(LATER, 1)]
+
+
+def test_a_label_of_more_launches_than_are_known_is_the_mean_of_its_shape() -> None:
+    wide = preview_of("a", 70.0, times=3, groups=9)
+    assert launches_of([FIRST, wide, OTHER, LATER], LATER, sample_of(12)) == [(FIRST, 4), (LATER, 2)]
+
+
+def test_a_preview_stands_for_launches_without_one() -> None:
+    first = replace(FIRST, launch=replace(FIRST.launch, stands_for=7))
+    assert launches_of([first, OTHER, LATER], LATER, sample_of(8)) == [(first, 7), (LATER, 1)]
 
 
 def test_a_launch_of_another_shape_answers_no_label() -> None:

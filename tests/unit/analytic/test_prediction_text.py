@@ -9,7 +9,7 @@ import pytest
 from hipsynth.profiling.metrics import EQUAL_TO_THROUGHPUT, display_name, display_title, metric_table, paper_ids
 from hipsynth.profiling.metrics.bottleneck import rank_times, summarise_bounds
 from hipsynth.training.analytic.predict import AnalyticPredictor
-from hipsynth.training.analytic.prediction_text import prediction_lines
+from hipsynth.training.analytic.prediction_text import mean_prediction, prediction_lines
 
 SOURCE = """#include <hip/hip_runtime.h>
 __global__ void scale(const float* in, float* out, int n) {
@@ -59,6 +59,18 @@ def test_many_launches_of_one_shape_are_summed_up() -> None:
     times = (1e3, 2e3, 3e3, 4e3, 5e3)
     kernels = tuple(replace(kernel, duration_ns=ns, launches=2, abstained=ns == 5e3) for ns in times)
     lines = prediction_lines(replace(result, kernels=kernels))
-    assert lines.count("scale  grid 65536x1x1  block 256x1x1  2 launches") == 3
-    at = lines.index("scale  grid 65536x1x1  block 256x1x1  4 more launches")
-    assert lines[at + 1] == "  4 to 5 us each, 1 of them not reliable; --json lists all"
+    (at,) = (i for i, line in enumerate(lines) if line == "scale  grid 65536x1x1  block 256x1x1  10 launches")
+    assert lines[at + 3].split()[:3] == ["Duration", "[us]", "3"] and "no reliable answer" not in "".join(lines)
+    assert "  means; 1 to 5 us each, 1 of 5 not reliable; --json lists 5 of them" in lines
+
+
+def test_a_mean_is_weighted_by_launches_and_its_rates_by_time() -> None:
+    result = AnalyticPredictor.load().predict(SOURCE, "gfx942", "-O3").document()
+    (kernel,) = result.kernels
+    rate, ends = "HBM_GFLOPS", {"HBM_GFLOPS": (50.0, 100.0), "duration_ns": (90.0, 110.0)}
+    slow = replace(kernel, duration_ns=100.0, launches=1, metrics={rate: 60.0}, intervals=ends)
+    fast = replace(kernel, duration_ns=20.0, launches=3, metrics={rate: 240.0}, intervals={**ends, "more": (1, 2)})
+    mean = mean_prediction([slow, fast])
+    assert mean is not None and (mean.launches, mean.duration_ns) == (4, 40.0)
+    assert mean.metrics == {rate: pytest.approx((60 * 100 + 240 * 60) / 160)} and mean.intervals == ends
+    assert mean_prediction([slow, replace(fast, duration_ns=None)]) is None
