@@ -144,10 +144,10 @@ def mean_prediction(kernels: Sequence[KernelPrediction]) -> KernelPrediction | N
     times = [count * duration for count, duration in zip(counts, durations, strict=True)]
 
     def mean_value(values: Sequence[float | None], weights: Sequence[float]) -> float | None:
-        known = [value for value in values if value is not None]
-        if len(known) < len(kernels):
+        numbers = [value for value in values if value is not None]
+        if len(numbers) < len(kernels):
             return None
-        return math.fsum(map(operator.mul, known, weights)) / math.fsum(weights)
+        return math.fsum(map(operator.mul, numbers, weights)) / math.fsum(weights)
 
     intervals = {}
     for name in set.intersection(*(set(kernel.intervals) for kernel in kernels)):
