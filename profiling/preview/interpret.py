@@ -95,6 +95,7 @@ class Preview:
     instance: str = ""  # the kernel with its template arguments
     sensitivity: float = 0.0  # |log| of the duration's change with other made-up contents, where none are known
     drift_error: float = 0.0  # of the duration, relative, where too many equal work-groups to replay fall out of step
+    by_time: tuple[Preview, Preview] | None = None  # of the first time and later ones, where this is their mean
 
 
 @dataclass(frozen=True)
@@ -364,6 +365,7 @@ def mean_preview(first: Preview, later: Preview, arch: str) -> Preview:
         bounds=mean_numbers(first.bounds, later.bounds),
         bottleneck=later.bottleneck,
         metrics=metrics.compute_metrics(counters, duration_ns, arch, BASIC),
+        by_time=(first, later),
     )
 
 

@@ -118,7 +118,12 @@ def _take_first(launches: Sequence[Preview], count: int) -> Iterator[tuple[Previ
     for preview in launches:
         taken = min(count, preview.launch.represented)
         count -= taken
-        if taken:
+        if preview.by_time and 0 < taken < preview.launch.times:
+            first, later = preview.by_time
+            yield first, 1
+            if taken > 1:
+                yield later, taken - 1
+        elif taken:
             yield preview, taken
 
 

@@ -58,6 +58,14 @@ def test_a_label_of_more_launches_than_are_known_is_the_mean_of_its_shape() -> N
     assert launches_of([FIRST, wide, OTHER, LATER], LATER, sample_of(12)) == [(FIRST, 4), (LATER, 2)]
 
 
+def test_a_label_of_some_of_the_times_of_a_launch_is_compared_with_these() -> None:
+    cold, warm = preview_of("a", 16.0, times=4), preview_of("a", 8.0, times=4)
+    repeated = replace(FIRST, by_time=(cold, warm))
+    assert launches_of([repeated, LATER], LATER, sample_of(1)) == [(cold, 1)]
+    assert launches_of([repeated, LATER], LATER, sample_of(3)) == [(cold, 1), (warm, 2)]
+    assert launches_of([repeated, LATER], LATER, sample_of(5)) == [(repeated, 4), (LATER, 1)]
+
+
 def test_a_preview_stands_for_launches_without_one() -> None:
     first = replace(FIRST, launch=replace(FIRST.launch, stands_for=7))
     assert launches_of([first, OTHER, LATER], LATER, sample_of(8)) == [(first, 7), (LATER, 1)]
