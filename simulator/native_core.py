@@ -99,6 +99,7 @@ class DeviceOptions(TypedDict, total=False):
     per_kernel: int
     reuse: bool
     keep_l2: bool
+    strict_bounds: bool
 
 
 class NativeDevice(Protocol):

@@ -162,6 +162,7 @@ class Interpreter:
             memory_bytes=MEMORY_BYTES,
             cpu_seconds=0.0 if math.isinf(left := seconds_left()) else max(left, LEAST_SECONDS),
             values=False,
+            strict_bounds=False,
         )
 
     def of_module(self, launch: DeviceLaunch) -> Interpreter:

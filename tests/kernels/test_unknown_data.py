@@ -128,3 +128,26 @@ def test_a_queue_that_few_work_groups_do_not_empty_is_not_known() -> None:
     needs.simulator()
     (taken,) = preview_program(QUEUE, device_code(QUEUE, "gfx90a", "-O3"), "mi250").previews
     assert taken.sensitivity == MOST_SENSITIVITY
+
+
+OUTSIDE = """#include <hip/hip_runtime.h>
+__global__ void next(const float* in, float* out) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  out[i] = in[i + 1];
+}
+int main() {
+  float *in, *out;
+  if (hipMalloc(&in, 4096 * 4) || hipMalloc(&out, 4096 * 4) || hipMemset(in, 0, 4096 * 4)) return 1;
+  for (int k = 0; k < 3; ++k) next<<<16, 256>>>(in, out);
+  return hipDeviceSynchronize();
+}
+"""
+
+
+def test_an_access_to_memory_around_an_array_goes_on_as_on_hardware() -> None:
+    """So that later launches find in the caches what it left, in buffers of their own sizes."""
+    needs.simulator()
+    (preview,) = preview_program(OUTSIDE, device_code(OUTSIDE, "gfx942", "-O3"), "mi300x").previews
+    assert preview.by_time is not None and not preview.guessed and not preview.diverged
+    first, later = preview.by_time
+    assert later.duration_ns < first.duration_ns - 100
