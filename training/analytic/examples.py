@@ -115,16 +115,23 @@ def launches_of(previews: Sequence[Preview], preview: Preview, sample: LabelledS
 
 
 def _take_first(launches: Sequence[Preview], count: int) -> Iterator[tuple[Preview, int]]:
-    for preview in launches:
-        taken = min(count, preview.launch.represented)
-        count -= taken
-        if preview.by_time and 0 < taken < preview.launch.times:
+    """The first `count` launches of a run, which makes those that follow themselves one after the other, and those that
+    come again later once in each round."""
+    taken = [0] * len(launches)
+    while count > 0:
+        for number, launch in enumerate(preview.launch for preview in launches):
+            step = launch.represented if launch.follows_itself else max(1, launch.represented // launch.times)
+            step = min(step, count, launch.represented - taken[number])
+            taken[number] += step
+            count -= step
+    for preview, times in zip(launches, taken, strict=True):
+        if preview.by_time and 0 < times < preview.launch.times:
             first, later = preview.by_time
             yield first, 1
-            if taken > 1:
-                yield later, taken - 1
-        elif taken:
-            yield preview, taken
+            if times > 1:
+                yield later, times - 1
+        elif times:
+            yield preview, times
 
 
 def mean_quantities(previews: Sequence[Preview], preview: Preview, sample: LabelledSample) -> Quantities:

@@ -32,9 +32,10 @@ FIRST, OTHER, LATER = preview_of("a", 10.0, times=4), preview_of("b", 99.0), pre
 
 @pytest.mark.parametrize(
     ("dispatches", "times"),
-    [(6, [4, 2]), (5, [4, 1]), (3, [3]), (1, [1])],
+    [(6, [4, 2]), (5, [3, 2]), (3, [2, 1]), (1, [1])],
 )
 def test_a_label_is_the_mean_of_the_first_launches(dispatches: int, times: list[int]) -> None:
+    """A program makes the same launches in each of its rounds."""
     counted = launches_of([FIRST, OTHER, LATER], FIRST, sample_of(dispatches))
     assert [launch is part for (launch, _), part in zip(counted, (FIRST, LATER), strict=False)] == [True] * len(times)
     assert [number for _, number in counted] == times
@@ -62,12 +63,17 @@ def test_a_label_of_some_of_the_times_of_a_launch_is_compared_with_these() -> No
     cold, warm = preview_of("a", 16.0, times=4), preview_of("a", 8.0, times=4)
     repeated = replace(FIRST, by_time=(cold, warm))
     assert launches_of([repeated, LATER], LATER, sample_of(1)) == [(cold, 1)]
-    assert launches_of([repeated, LATER], LATER, sample_of(3)) == [(cold, 1), (warm, 2)]
-    assert launches_of([repeated, LATER], LATER, sample_of(5)) == [(repeated, 4), (LATER, 1)]
+    assert launches_of([repeated, LATER], LATER, sample_of(5)) == [(cold, 1), (warm, 2), (LATER, 2)]
+    assert launches_of([repeated, LATER], LATER, sample_of(6)) == [(repeated, 4), (LATER, 2)]
+
+
+def test_a_launch_that_follows_itself_is_made_as_often_before_the_next() -> None:
+    again = replace(FIRST, launch=replace(FIRST.launch, in_a_row=3))
+    assert launches_of([again, LATER], LATER, sample_of(5)) == [(again, 4), (LATER, 1)]
 
 
 def test_a_preview_stands_for_launches_without_one() -> None:
-    first = replace(FIRST, launch=replace(FIRST.launch, stands_for=7))
+    first = replace(FIRST, launch=replace(FIRST.launch, times=1, stands_for=7))
     assert launches_of([first, OTHER, LATER], LATER, sample_of(8)) == [(first, 7), (LATER, 1)]
 
 
