@@ -319,6 +319,7 @@ def test_more_launches_than_can_be_previewed_are_recorded() -> None:
     assert len(made.launches) == 301 and made.launches[-1].grid == (16, 1, 1) and not made.reason
 
 
+@pytest.mark.full
 def test_a_recording_ends_at_its_bytes_and_names_kernels_without_a_launch() -> None:
     """4,000 allocations exist at each launch."""
     many = "for (int i = 0; i < 4000; ++i) { void* p; if (hipMalloc(&p, 64)) return 1; }"
