@@ -110,8 +110,8 @@ def command(
 
     The default predictor compiles the program, runs its host code to learn the launches, interprets a sample of
     work-groups, and corrects the result by what labels taught. A language model (`--model`) reads the source alone, or
-    calls tools where it was trained to. ARGS after `--` are the program's command line. FILE is one source file, each
-    predicted by itself. Of a Python script, the Triton kernels that it launches are predicted.
+    calls tools where it was trained to. ARGS after `--` are the program's command line. FILE is a single source
+    file. Of a Python script, the Triton kernels that it launches are predicted.
     """
     from hipsynth.core.time_limit import processor_time_limit
     from hipsynth.library.predict import open_analytic, predict_completed, read_question
