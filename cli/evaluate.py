@@ -1,4 +1,4 @@
-"""`synth evaluate`: score a model and three baselines."""
+"""`synth evaluate`: score a model, or the shipped predictor, and three baselines."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import click
 
 from hipsynth.cli.options import NamedPath, json_option
 from hipsynth.cli.output import print_json, print_note
+from hipsynth.core.errors import UsageError
 
 EPILOG = """\b
 Examples:
+  synth evaluate corpus
   synth evaluate model corpus
   synth evaluate model corpus --out evaluation
   synth evaluate model corpus --json
@@ -18,8 +20,9 @@ Examples:
 
 
 @click.command(epilog=EPILOG)
-@click.argument("model", type=NamedPath(readable=False, path_type=Path))
-@click.argument("corpus", type=NamedPath(readable=False, path_type=Path))
+@click.argument(
+    "paths", nargs=-1, required=True, type=NamedPath(readable=False, path_type=Path), metavar="[MODEL] CORPUS"
+)
 @click.option(
     "--out", type=NamedPath(file_okay=False, path_type=Path), help="Also write numbers and figures into this folder."
 )
@@ -40,25 +43,25 @@ Examples:
 )
 @json_option
 def command(
-    model: Path,
-    corpus: Path,
+    paths: tuple[Path, ...],
     out: Path | None,
     backend: str | None,
     free_samples: int,
     share: float,
     as_json: bool,
 ) -> None:
-    """Score MODEL on the held-out parts of CORPUS in the form of the paper's Table 4, with three baselines.
+    """Score MODEL, or the shipped predictor, on held-out parts of CORPUS as in the paper's Table 4, with baselines.
 
     Splits: `lineage` (no copy of a test program in training), `random` (as in the paper; leaks copies into training),
     `families` and `device` (kinds of programs and devices never trained on), `handwritten`, and `real` (surveyed). The
     baselines are fitted on the model's training samples. The default predictor is scored on every kernel of a run, a
     language model on the heaviest one, which is what it answers for.
     """
-    from hipsynth.training.analytic.predict import is_analytic
+    from hipsynth.training.analytic.predict import SHIPPED, is_analytic
     from hipsynth.training.data.dataset import load_samples
     from hipsynth.training.evaluation.evaluate import evaluate_model, evaluation_table, save_evaluation
 
+    model, corpus = _read_paths(paths, SHIPPED)
     evaluation = evaluate_model(
         model,
         load_samples(corpus, backend, every_device=is_analytic(model), every_kernel=is_analytic(model)),
@@ -66,7 +69,8 @@ def command(
         share=share,
         note=print_note,
     )
-    save_evaluation(evaluation, model)
+    if model != SHIPPED:
+        save_evaluation(evaluation, model)
     if out is not None:
         from hipsynth.training.evaluation.figures import draw_figures
 
@@ -74,7 +78,13 @@ def command(
         draw_figures(out, evaluation.predicted, evaluation.parts)
     if as_json:
         print_json(evaluation.document)
-        return
-    click.echo(evaluation_table(evaluation.document))
-    if out is not None:
-        click.echo(f"\nFigures and numbers: {out}")
+    else:
+        click.echo(evaluation_table(evaluation.document) + (f"\n\nFigures and numbers: {out}" if out else ""))
+
+
+def _read_paths(paths: tuple[Path, ...], default: Path) -> tuple[Path, Path]:
+    """(the model or the default one, the corpus). Raises UsageError for more than two paths."""
+    *models, corpus = paths
+    if len(models) > 1:
+        raise UsageError("one model is evaluated on one corpus", remedy="give at most two folders")
+    return (models[0] if models else default), corpus

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -160,6 +159,6 @@ def _train_analytic(corpus: Path, config: Config, out: Path, backend: str | None
     click.echo(
         f"{out}: {record['status']}, {record['previewed']} of {counts['train'] + counts['valid']} samples previewed"
     )
-    used = [name for name, threshold in record["thresholds"].items() if threshold < math.inf]
+    used = [name for name, threshold in record["thresholds"].items() if threshold is not None]
     click.echo(f"  corrected where labels say so: {', '.join(used) or 'nothing'}")
     click.echo(f"  held out: {counts['lineage']} by lineage, {counts['random']} at random")

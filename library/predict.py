@@ -122,6 +122,6 @@ def predict_completed(
 
 def open_analytic(model: Path | None) -> AnalyticPredictor:
     """The analytic predictor in a folder or file, or the shipped one. Raises MissingDependency, BadInput."""
-    from hipsynth.training.analytic.predict import PREDICTOR, SHIPPED, AnalyticPredictor
+    from hipsynth.training.analytic.predict import SHIPPED, AnalyticPredictor
 
-    return AnalyticPredictor.load(SHIPPED if model is None else model if model.is_file() else model / PREDICTOR)
+    return AnalyticPredictor.load(SHIPPED if model is None else model)

@@ -32,7 +32,7 @@ from hipsynth.simulator.devices import load_device
 from hipsynth.training.analytic.examples import PreviewFeatures
 from hipsynth.training.analytic.model import DURATION as DURATION_NS
 from hipsynth.training.analytic.model import AnalyticModel
-from hipsynth.training.analytic.predict import SHIPPED
+from hipsynth.training.analytic.predict import PREDICTOR, SHIPPED
 from hipsynth.training.data.dataset import LabelledSample, hash_share, load_samples, split_samples
 from hipsynth.training.models.model_record import RECORD, model_record
 from hipsynth.tuning.prediction.agent import SHIPPED_AGENT, PredictionAgent, likeliest
@@ -194,7 +194,7 @@ def collect_tests(
     parts: Mapping[str, Sequence[LabelledSample]], outcomes: Path, most: int, preview_error: PreviewErrorModel
 ) -> dict[str, list[TestSample]]:
     """The test sets, `most` samples of each, with their previews."""
-    model, tests, previewed = AnalyticModel.load(SHIPPED), {}, set(read_outcomes(outcomes))
+    model, tests, previewed = AnalyticModel.load(SHIPPED / PREDICTOR), {}, set(read_outcomes(outcomes))
     for name, part in parts.items():
         chosen = sorted(part, key=lambda s: (sample_id(s) not in previewed, hash_share(sample_id(s))))[:most]
         previews = collect_outcomes(chosen, outcomes, 2, lambda line: print(line, file=sys.stderr))

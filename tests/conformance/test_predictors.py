@@ -68,7 +68,7 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     name = str(request.param)
     if name == "analytic":
         folder = tmp_path_factory.mktemp("analytic")
-        (folder / PREDICTOR).write_bytes(SHIPPED.read_bytes())
+        (folder / PREDICTOR).write_bytes((SHIPPED / PREDICTOR).read_bytes())
         return Case(name, lambda path: AnalyticPredictor.load(path / PREDICTOR), folder, PREDICTOR)
     needs.package("torch")
     folder = tmp_path_factory.mktemp("source") / "model"

@@ -66,7 +66,7 @@ from hipsynth.training.analytic.model import DURATION, AnalyticModel
 from hipsynth.training.models.documents import KernelPrediction, PredictionResult
 
 PREDICTOR = "predictor.json.gz"  # in a model folder
-SHIPPED = Path(__file__).with_name(PREDICTOR)
+SHIPPED = Path(__file__).with_name("shipped")  # a model folder
 Shape = tuple[int, int, int]
 
 
@@ -153,8 +153,10 @@ class AnalyticPredictor:
         self.model, self.path = model, path
 
     @classmethod
-    def load(cls, path: Path = SHIPPED) -> AnalyticPredictor:
-        """Raises MissingDependency if there is no predictor, BadInput if it is damaged."""
+    def load(cls, model: Path = SHIPPED) -> AnalyticPredictor:
+        """The predictor in a model folder or file. Raises MissingDependency if there is none, BadInput if it is
+        damaged."""
+        path = model if model.is_file() else model / PREDICTOR
         if not path.exists():
             raise MissingDependency(
                 f"{path}: no predictor there", remedy="run `synth train CORPUS --config analytic --out MODEL`"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hipsynth.training.data.dataset import LabelledSample  # asking needs no corpus, and no pyarrow
 
 VERSION = 1
-TEXT_MODEL = Path(__file__).with_name("text_model.json.gz")
+TEXT_MODEL = Path(__file__).with_name("shipped") / "text_model.json.gz"
 FOLDS = 5
 ROUNDS, LEAVES = 150, 15
 NOTHING = -10.0  # log2 of a quantity that is none

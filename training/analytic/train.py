@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -78,7 +79,7 @@ def _describe_model(
         "context": 0,
         "samples": {name: len(part) for name, part in parts.items()},
         "previewed": previewed,
-        "thresholds": model.thresholds,
+        "thresholds": {name: x if math.isfinite(x) else None for name, x in model.thresholds.items()},
         "backends": sorted({s.backend for s in used}),
         "targets": [list(target) for target in sorted({(s.arch, s.flags) for s in used})],
     }

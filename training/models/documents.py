@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -201,8 +200,6 @@ class TrainDocument:
     def of(cls, model: Path, record: ModelRecord) -> TrainDocument:
         """The document of a finished folder. Raises BadInput for a record that another version wrote."""
         document: dict[str, object] = {"model": str(model), **record}
-        if (thresholds := record.get("thresholds")) is not None:
-            document["thresholds"] = {name: x if math.isfinite(x) else None for name, x in thresholds.items()}
         try:
             return from_json(cls, document)
         except (TypeError, ValueError) as error:

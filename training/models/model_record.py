@@ -52,7 +52,7 @@ class ModelRecord(TypedDict, total=False):
     leak: dict[str, float]
     rollouts: list[RolloutFigures]
     previewed: int
-    thresholds: dict[str, float]
+    thresholds: dict[str, float | None]
     versions: dict[str, str]
 
 
@@ -60,12 +60,13 @@ REQUIRED: Mapping[str, type] = {"fingerprint": str, "format": str, "context": in
 
 
 def model_record(model: Path) -> ModelRecord | None:
-    """The record of a finished model folder, or None if there is none; raises BadInput if it is damaged."""
+    """The record of a finished model folder, or None if there is none; raises BadInput if it is damaged. Infinite
+    numbers, which JSON has none of, are None."""
     path = model / RECORD
     if not path.exists():
         return None
     try:
-        record = json.loads(read_regular(path, SOURCE_BYTES))
+        record = json.loads(read_regular(path, SOURCE_BYTES), parse_constant=lambda _: None)
         wrong = [name for name, kind in REQUIRED.items() if not isinstance(record[name], kind)]
         if wrong:
             raise TypeError(f"{wrong[0]} is not of its type")

@@ -20,8 +20,10 @@ from click.testing import CliRunner, Result
 from hipsynth.cli.main import cli
 from hipsynth.core.documents import document_json
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
+from hipsynth.training.analytic.predict import SHIPPED
+from hipsynth.training.data.training_set import read_training_set
 from hipsynth.training.models.documents import TrainDocument
-from hipsynth.training.models.model_record import RECORD, ModelRecord
+from hipsynth.training.models.model_record import RECORD, ModelRecord, model_record
 from tools.document_schemas import make_schema
 
 needs.package("torch")
@@ -66,9 +68,10 @@ def test_documents_of_training_say_what_applies(tmp_path: Path) -> None:
         "base": "analytic",
         "format": "sig3",
         "context": 0,
-        "thresholds": {"stores": math.inf, "loads": 0.02},
+        "thresholds": {"stores": math.inf, "loads": 0.02},  # as earlier versions wrote them
     }
-    document = document_json(TrainDocument.of(tmp_path, record))
+    (tmp_path / RECORD).write_text(json.dumps(record))
+    document = document_json(TrainDocument.of(tmp_path, model_record(tmp_path) or {}))
     assert document["thresholds"] == {"stores": None, "loads": 0.02} and "steps" not in document
     reinforced: ModelRecord = {**record, "rollouts": [{"reward": 0.5, "ended": "answer", "tokens": 9}]}
     assert document_json(TrainDocument.of(tmp_path, reinforced))["rollouts"] == reinforced["rollouts"]
@@ -85,6 +88,20 @@ def test_evaluate_prints_a_table_and_writes_figures(work: Path, monkeypatch: pyt
     assert document["splits"]["lineage"]["n"] > 0
     written = {path.name for path in (work / "scores").iterdir()}
     assert {"evaluation.json", "predictions.json", "scatter_lineage.svg", "within_lineage.png"} <= written
+
+
+def test_the_shipped_predictor_is_evaluated_without_a_model(work: Path) -> None:
+    document = run("evaluate", work / "corpus", "--json", "--share", "0.2")
+    assert document["model"] == {"path": str(SHIPPED), "base": "analytic", "config": "analytic"}
+    (scored,) = (scored for scored in document["splits"].values() if scored["n"])
+    assert scored["n"] > scored["no_preview"] and scored["duration"]["within"]["10"] is not None
+    assert not (SHIPPED / "evaluation.json").exists()
+
+
+def test_the_shipped_predictor_says_what_it_learned_from() -> None:
+    record, learned = model_record(SHIPPED), read_training_set(SHIPPED)
+    assert record is not None and record["previewed"] > 4000
+    assert record["samples"]["train"] + record["samples"]["valid"] == len(learned.keys) > len(learned.lineages) > 300
 
 
 def test_predict_answers_in_physical_units(work: Path) -> None:
@@ -177,6 +194,8 @@ def test_bad_input_is_a_clear_error(work: Path, monkeypatch: pytest.MonkeyPatch)
         (BadInput, ["train", work / "nowhere", "--config", "tiny-cpu", "--out", work / "m2"]),
         (MissingDependency, ["evaluate", work / "nowhere", corpus]),
         (BadInput, ["evaluate", work / "model", work / "nowhere"]),
+        (BadInput, ["evaluate", work / "nowhere"]),
+        (UsageError, ["evaluate", work / "model", corpus, corpus]),
         (BadInput, ["report", corpus, "--out", kernel / "x.html"]),
     ]
     for error, arguments in cases:
