@@ -112,6 +112,7 @@ class ScaledCounts:
     diverged: bool = False  # made-up data led to errors or far, zeros did not
     recorded_failed: bool = False  # recorded data led to errors or far, so other data was taken
     drift_error: float = 0.0  # as Preview's
+    warm: bool = False  # on the device of earlier launches, whose caches keep what these left
 
 
 @dataclass(frozen=True)
@@ -193,18 +194,20 @@ class Interpreter:
         if not counts.by_data or counts.diverged or is_certain(launch):
             return counts
         if sensitivity is None:
-            sensitivity = self._find_sensitivity(launch, counts.duration_ns)
+            sensitivity = self._find_sensitivity(launch, None if counted.warm else counts.duration_ns)
         return replace(counts, sensitivity=sensitivity)
 
-    def _find_sensitivity(self, launch: DeviceLaunch, duration_ns: float) -> float:
-        """How much a launch's duration depends on data that nobody knows before the program runs."""
+    def _find_sensitivity(self, launch: DeviceLaunch, cold_ns: float | None) -> float:
+        """How much a launch's duration depends on data that nobody knows before the program runs. `cold_ns`: what it
+        is with the first assumption and empty caches, if that is known."""
         kernel = self.kernel_of(launch)
         if kernel is None:
             return 0.0
+        cold = [] if cold_ns is None else [cold_ns]
         try:
-            others = [
+            duration_ns, *others = cold + [
                 self.scale_counts(launch, self._interpret_launch(kernel, launch, assumed)).duration_ns
-                for assumed in OTHER_DATA
+                for assumed in (ASSUMPTIONS[0], *OTHER_DATA)[len(cold) :]
             ]
         except SimError:
             return MOST_SENSITIVITY
@@ -250,14 +253,14 @@ class Interpreter:
     def _interpret_in_turn(
         self, kernel: KernelDescriptor, launch: DeviceLaunch, assumed: DataAssumption, device: SharedDevice | None
     ) -> ScaledCounts:
-        """On the device of earlier launches, unless there is none, or the launch depends on guesses. One that takes
-        more instructions than data may decide, and does not depend on data, is interpreted again, alone."""
+        """On the device of earlier launches, unless there is none, or the first assumption failed. One that takes more
+        instructions than data may decide, and does not depend on data, is interpreted again, alone."""
         by_data = self.by_data(kernel)
-        is_guess = assumed != ASSUMPTIONS[0] or (by_data and not is_certain(launch))
-        if device is None or is_guess:
+        if device is None or assumed != ASSUMPTIONS[0]:
             return self._interpret_launch(kernel, launch, assumed)
+        warm = device.core is not None
         try:
-            return self._interpret_launch(kernel, launch, assumed, device)
+            return replace(self._interpret_launch(kernel, launch, assumed, device), warm=warm)
         except SimError as error:
             device.end()
             if by_data or error.reason != Reason.INSTRUCTION_LIMIT:

@@ -307,10 +307,10 @@ def note_incomplete(recording: Recording, interpreter: Interpreter) -> tuple[str
 
 def repeat_launch(preview: Preview, interpreter: FindsInterpreter, device: SharedDevice) -> Preview:
     """The mean over all times that a launch is made: later ones find in the caches what is there now. The preview
-    itself where it is made once, or depends on data that is not known. Raises OutOfTime."""
+    itself where it is made once, or where the data that was assumed first led to errors or far. Raises OutOfTime."""
     launch = preview.launch
     module = interpreter.of_module(launch)
-    if launch.times == 1 or module is None or (preview.by_data and not is_certain(launch)):
+    if launch.times == 1 or module is None or preview.diverged:
         return preview
     with contextlib.suppress(SimError):
         if (later := module.count(launch, device)) is not None:

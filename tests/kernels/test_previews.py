@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from hipsynth.cli.main import cli
 from hipsynth.core.errors import UsageError
+from hipsynth.profiling.preview import record
 from hipsynth.training.analytic import predict as analytic_predict
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,6 +32,25 @@ FRAGMENT = """#include <hip/hip_runtime.h>
 __global__ void scale(const float* in, float* out, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) out[i] = 2.0f * in[i];
+}
+"""
+ROUNDS = """#include <hip/hip_runtime.h>
+__global__ void spread(const int* in, int* out, int round) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  out[i] = 3 * in[i] + round;
+}
+__global__ void gather(const int* index, int* out) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  out[i] = index[index[i] & 1023];
+}
+int main() {
+  int *a, *b;
+  if (hipMalloc(&a, 1 << 21) || hipMalloc(&b, 1 << 21)) return 1;
+  for (int round = 0; round < 8; ++round) {
+    spread<<<2048, 256>>>(a, b, round);
+    gather<<<2048, 256>>>(b, a);
+  }
+  return hipDeviceSynchronize();
 }
 """
 
@@ -74,6 +94,21 @@ def test_equal_work_groups_too_many_to_replay_are_unsure(monkeypatch: pytest.Mon
         assert low <= executed["metrics"][name] <= high, name
     low, high = kernel["intervals"]["duration_ns"]
     assert low <= executed["duration_ns"] < kernel["duration_ns"] / 1.05
+
+
+def test_kernels_on_unknown_data_find_what_others_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`gather` reads where `spread` says; from the second round on, the Infinity Cache has their arrays."""
+    monkeypatch.setattr(record, "KERNEL_SECONDS", 1e-9)  # none runs while launches are recorded
+    path = tmp_path / "rounds.hip"
+    path.write_text(ROUNDS)
+    result = predict(path, "--arch", "gfx942", "--check")
+    executed = {kernel["name"]: kernel["duration_ns"] for kernel in result["executed"]}
+    predicted: dict[str, list[float]] = {}
+    for kernel in result["kernels"]:
+        predicted.setdefault(kernel["name"], []).extend([kernel["duration_ns"]] * kernel["launches"])
+    for name in ("spread", "gather"):
+        assert len(predicted[name]) == 8
+        assert sum(predicted[name]) / 8 == pytest.approx(executed[name], rel=0.03), name
 
 
 def test_a_kernel_without_host_code_is_asked_by_its_shape(tmp_path: Path) -> None:
