@@ -13,6 +13,9 @@ namespace {
 // exactly, provided that it is at most kRepeatable times the work up to which dispatches are exact anyway.
 constexpr double kLargestError = 0.02;
 constexpr uint64_t kRepeatable = 10;
+// Long, equal work-groups are always replayed up to this many times that work. Up to DeviceOptions::replayable times
+// it, replays of a device may take altogether.
+constexpr uint64_t kReplayable = 16;
 // Dispatches that fill less than this share of the machine are not executed twice: copying the caches would cost more.
 constexpr uint64_t kWorthRepeating = 16;
 // A dispatch whose duration is too uncertain is executed exactly if it is at most kExactAtMost times that work, which
@@ -49,11 +52,6 @@ Execution count_all(const PreparedLaunch& p, Hierarchy& hierarchy, const Snapsho
   return e;
 }
 
-Execution replay(const PreparedLaunch& p, Hierarchy& hierarchy, const Snapshot& before, TraceSource* traces) {
-  before.restore();
-  return *ReplayedStrategy(hierarchy, *traces->traces()).execute(p);
-}
-
 uint64_t work_of(const Execution& e, const Hierarchy& hierarchy) {
   return simulation_work(e.counts, hierarchy.counts());
 }
@@ -62,6 +60,19 @@ uint64_t work_of(const Execution& e, const Hierarchy& hierarchy) {
 
 SamplingOptions Chooser::fine() const {
   return {std::max(options_.sampling_units, kFineUnits), kFiner * options_.sample_above};
+}
+
+// The most work for replaying a dispatch, in the units of simulation_work().
+uint64_t Chooser::most_replayed(const PreparedLaunch& p, uint64_t exact_work) const {
+  const uint64_t all = options_.replayable * exact_work, left = all - std::min(all, replayed_);
+  return std::min({std::max(left, kReplayable * exact_work), all, p.limits.most_work});
+}
+
+Execution Chooser::replay(const PreparedLaunch& p, Hierarchy& hierarchy, const Snapshot& before,
+                          RecordedTraces* traces) {
+  before.restore();
+  if (traces->work() > kReplayable * options_.sample_above) replayed_ += traces->work();
+  return *ReplayedStrategy(hierarchy, *traces->traces()).execute(p);
 }
 
 bool Chooser::is_unsure(const PreparedLaunch& p, const Execution& e) const {
@@ -77,9 +88,13 @@ Execution Chooser::execute(const PreparedLaunch& p, Hierarchy* hierarchy) {
   if (!hierarchy || options_.sampling_units == 0 || p.waits) {
     return *ExactStrategy(hierarchy, p.context.steps).execute(p);
   }
-  Outcome& outcome = outcomes_[{p.launch.module->serial(), p.launch.kernel->entry}];
+  const Key key{p.launch.module->serial(), p.launch.kernel->entry};
+  Outcome& outcome = outcomes_[key];
   const bool again = outcome == Outcome::nothing || (refines() && outcome < Outcome::refined_well);
-  return again ? sample_first(p, *hierarchy, &outcome) : sample_known(p, *hierarchy, outcome);
+  Execution e = again ? sample_first(p, *hierarchy, &outcome) : sample_known(p, *hierarchy, outcome);
+  if (e.sampling.unreplayed) unreplayed_.insert(key);
+  e.sampling.unreplayed |= !again && unreplayed_.contains(key);
+  return e;
 }
 
 // A kernel whose sample was rejected is sampled again only for a dispatch too large to be executed twice.
@@ -95,18 +110,18 @@ Execution Chooser::sample_known(const PreparedLaunch& p, Hierarchy& hierarchy, O
 // Samples the dispatch. If its work-groups are long and equal, or if the estimated error is too large, executes it once
 // more: as a replay if there are traces, else exactly if that is affordable, else more finely if that is asked for.
 // What cannot run again is sampled finely at once. `outcome` is set for large dispatches that are not replayed.
-Execution Chooser::sample_first(const PreparedLaunch& p, Hierarchy& hierarchy, Outcome* outcome) const {
+Execution Chooser::sample_first(const PreparedLaunch& p, Hierarchy& hierarchy, Outcome* outcome) {
   const uint64_t resident = p.plan.occupancy.groups_per_cu * static_cast<uint64_t>(p.spec.topology.cus);
   const std::vector<Step>& slice = p.slice.steps();
   std::optional<Snapshot> before;
   if (refines() || kWorthRepeating * p.plan.total_groups > resident) before.emplace(hierarchy);
   const bool at_once = refines() && !is_pure(slice, *p.launch.kernel);
   const SamplingOptions how = at_once ? fine() : coarse();
-  RecordedTraces recorded(p, std::min(options_.replayable * how.exact_work, p.limits.most_work));
+  RecordedTraces recorded(p, most_replayed(p, how.exact_work));
   NoTraces none;
   TraceSource& source = before ? static_cast<TraceSource&>(recorded) : none;
   std::optional<Execution> first = SampledStrategy(hierarchy, how, source, p.context.steps).execute(p);
-  if (!first) return replay(p, hierarchy, *before, &source);
+  if (!first) return replay(p, hierarchy, *before, &recorded);
   first->sampling.unreplayed = recorded.too_many();
   if (first->sampling.strategy == Strategy::exact) return *std::move(first);
   const bool bad = largest_error(*first) > kLargestError, unsure = is_unsure(p, *first);
@@ -117,7 +132,7 @@ Execution Chooser::sample_first(const PreparedLaunch& p, Hierarchy& hierarchy, O
   if (!bad && !unsure) return *std::move(first);
   if (source.traces()) {
     *outcome = Outcome::nothing;
-    return replay(p, hierarchy, *before, &source);
+    return replay(p, hierarchy, *before, &recorded);
   }
   if (!before || !is_repeatable(slice, first->executed)) return *std::move(first);
   const uint64_t all = work_of(*first, hierarchy);
@@ -129,10 +144,9 @@ Execution Chooser::sample_first(const PreparedLaunch& p, Hierarchy& hierarchy, O
 }
 
 // The dispatch sampled again, finely, or replayed.
-Execution Chooser::refine(const PreparedLaunch& p, Hierarchy& hierarchy, const Snapshot& before,
-                          Outcome* outcome) const {
+Execution Chooser::refine(const PreparedLaunch& p, Hierarchy& hierarchy, const Snapshot& before, Outcome* outcome) {
   const SamplingOptions how = fine();
-  RecordedTraces recorded(p, std::min(options_.replayable * how.exact_work, p.limits.most_work));
+  RecordedTraces recorded(p, most_replayed(p, how.exact_work));
   before.restore();
   if (p.context.tally) p.context.tally->restart();
   std::optional<Execution> e = SampledStrategy(hierarchy, how, recorded, p.slice.steps().data()).execute(p);

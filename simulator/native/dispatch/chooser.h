@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "core/machine.h"
+#include "dispatch/recording.h"
 #include "dispatch/strategy.h"
 
 namespace hipsynth {
@@ -21,6 +23,7 @@ class Chooser {
   Execution execute(const PreparedLaunch& p, Hierarchy* hierarchy);
 
  private:
+  using Key = std::pair<uint64_t, uint32_t>;  // module serial number, kernel entry
   // Result of the last large dispatch of a kernel.
   using Outcome = Memory;
 
@@ -29,11 +32,15 @@ class Chooser {
   SamplingOptions fine() const;
   bool is_unsure(const PreparedLaunch& p, const Execution& e) const;
   Execution sample_known(const PreparedLaunch& p, Hierarchy& hierarchy, Outcome known) const;
-  Execution sample_first(const PreparedLaunch& p, Hierarchy& hierarchy, Outcome* outcome) const;
-  Execution refine(const PreparedLaunch& p, Hierarchy& hierarchy, const Snapshot& before, Outcome* outcome) const;
+  Execution sample_first(const PreparedLaunch& p, Hierarchy& hierarchy, Outcome* outcome);
+  Execution refine(const PreparedLaunch& p, Hierarchy& hierarchy, const Snapshot& before, Outcome* outcome);
+  uint64_t most_replayed(const PreparedLaunch& p, uint64_t exact_work) const;
+  Execution replay(const PreparedLaunch& p, Hierarchy& hierarchy, const Snapshot& before, RecordedTraces* traces);
 
   const DeviceOptions& options_;
-  std::map<std::pair<uint64_t, uint32_t>, Outcome> outcomes_;  // by module serial number and kernel entry
+  uint64_t replayed_ = 0;  // work of replays beyond what is always replayed
+  std::map<Key, Outcome> outcomes_;
+  std::set<Key> unreplayed_;  // kernels with a dispatch that was too large to be replayed
 };
 
 }  // namespace hipsynth

@@ -15,6 +15,8 @@ class RecordedTraces final : public TraceSource {
   const Traces* traces() override;
   // Whether the work-groups are equal, but too many to be replayed.
   bool too_many() const { return too_many_; }
+  // The work of replaying the whole grid; 0 without traces.
+  uint64_t work() const { return traces_ ? traces_->work() * p_.plan.total_groups : 0; }
 
  private:
   std::optional<Traces> record();
