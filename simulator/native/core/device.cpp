@@ -418,6 +418,7 @@ void Device::Impl::run_if_affordable(const Launch& launch, const LaunchPlan& pla
   ShapeHistory& shape = histories[shape_of(launch)];
   const double room = spendable_ns(budget, histories, *launch.module, options.budget_s, shape.running_ns);
   if (!budget.may_run(shape) || room <= shape.running_ns) return;
+  const double before = budget.left_ns();
   budget.spend(kPrices.launch);
   Dispatch ran;
   const auto execute = [&] {
@@ -429,6 +430,7 @@ void Device::Impl::run_if_affordable(const Launch& launch, const LaunchPlan& pla
   } catch (const SimError& error) {
     if (!gives_up(error)) throw;
     shape.running_ns = std::numeric_limits<double>::infinity();
+    d->treatment.running_ns = before - budget.left_ns();
     return;
   }
   d->treatment.results = true;
@@ -447,13 +449,15 @@ Dispatch Device::Impl::launch_within_budget(const Launch& launch, const LaunchPl
   }
   Dispatch d;
   bool intact = true;
+  const double before = budget.left_ns();
   const bool counted = how != Counting::none && count_within_budget(launch, plan, how, &d, &intact);
   if (!counted) {
+    const double tried_ns = before - budget.left_ns();
     d = shape.last;
     d.grid = launch.grid;
     d.block = launch.block;
     d.sampling.reused = shape.counted > 0;
-    d.treatment = {.counted = shape.counted > 0, .results = false};
+    d.treatment = {.counted = shape.counted > 0, .results = false, .counting_ns = tried_ns};
   }
   if (!d.treatment.results && intact && options.values) run_if_affordable(launch, plan, &d);
   budget.results_lost |= options.values && !d.treatment.results;
