@@ -101,8 +101,9 @@ def preview_features(previews: Sequence[Preview], preview: Preview, sample: Labe
 
 def launches_of(previews: Sequence[Preview], preview: Preview, sample: LabelledSample) -> list[tuple[Preview, int]]:
     """The launches that a label is the mean of, each with how many it stands for. Runs for labels end where launches
-    repeat, so these are the first ones of its shape, or of its kernel if the label is of more. If it is of more than
-    are known, all of its shape; if it does not say of how many, `preview`."""
+    repeat, so these are the first ones of its shape, or of its kernel if the label is of more. The last one stands for
+    those that got the counters of an earlier one, too. If the label is of more than are known, all of its shape; if it
+    does not say of how many, `preview`."""
     dispatches = int(sample.extra.get("dispatches") or 0)
     if not dispatches:
         return [(preview, 1)]
@@ -110,7 +111,9 @@ def launches_of(previews: Sequence[Preview], preview: Preview, sample: LabelledS
     alike = [other for other in same if other.launch.shape == preview.launch.shape]
     for launches in (alike, same):
         if dispatches <= sum(other.launch.represented for other in launches):
-            return list(_take_first(launches, dispatches))
+            reused = min(int(sample.extra.get("reused") or 0), dispatches - 1)
+            *earlier, (last, times) = _take_first(launches, dispatches - reused)
+            return [*earlier, (last, times + reused)]
     return [(other, other.launch.represented) for other in alike]
 
 

@@ -241,6 +241,7 @@ def _build_sample(row: Mapping[str, Any], program: Mapping[str, Any]) -> Labelle
         "compiler",
         "headers",
         "bottleneck",
+        "reused",
     )
     return LabelledSample(
         program_id=row["program_id"],

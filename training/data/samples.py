@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +25,11 @@ from hipsynth.training.data.work_facts import COUNTERS, ITEMS, with_counters
 # A program may launch several kernels. Its label is the kernel with the largest total time (duration x dispatches;
 # of equals, the one launched first): the kernel to optimise.
 LABEL_RULE = "the kernel with the largest total time"
+# Members of columns: the limiting unit; dispatches with counters of an earlier one.
+MEMBERS: Mapping[str, tuple[str, pa.DataType]] = {
+    "bottleneck": ("limits", pa.string()),
+    "reused": ("sampling", pa.int64()),
+}
 FACTS = ("program_id", "arguments", "lineage", "origin", "family", "language", "arch", "flags", "device")
 
 
@@ -48,13 +53,13 @@ def select_labels(
     sorted by measurement id.
 
     Takes rows of the architecture's default device unless `device` names another or `every_device` asks for all, and
-    only labels with all twelve metrics. Rows have `bottleneck`, the limiting unit, too. Simulated and measured values
+    only labels with all twelve metrics. Rows have MEMBERS, too. Simulated and measured values
     are never mixed: raises UsageError if the corpus has several backends and `backend` is not given. Of several
     versions of backend, compiler or headers, only the most frequent one of each language is used.
     """
     plain = [part.name for part in measurements.schema if not _is_large(part.type)]
-    extra = ("bottleneck", ITEMS, *COUNTERS)
-    rows = with_counters(_with_bottleneck(measurements)).select([*plain, *extra]).to_pylist()
+    extra = (*MEMBERS, ITEMS, *COUNTERS)
+    rows = with_counters(_with_members(measurements)).select([*plain, *extra]).to_pylist()
     backends = sorted({row["backend"] for row in rows})
     if backend is None and len(backends) > 1:
         raise UsageError(
@@ -108,10 +113,13 @@ def no_labels(root: Path, measurements: pa.Table, selection: Selection) -> BadIn
     )
 
 
-def _with_bottleneck(measurements: pa.Table) -> pa.Table:
-    if "limits" not in measurements.column_names:
-        return measurements.append_column("bottleneck", pa.nulls(measurements.num_rows, pa.string()))
-    return measurements.append_column("bottleneck", pc.struct_field(measurements["limits"], "bottleneck"))
+def _with_members(measurements: pa.Table) -> pa.Table:
+    """The table with the MEMBERS of its columns as columns; nulls for those that it lacks."""
+    for name, (column, kind) in MEMBERS.items():
+        lacks = column not in measurements.column_names
+        values = pa.nulls(measurements.num_rows, kind) if lacks else pc.struct_field(measurements[column], name)
+        measurements = measurements.append_column(name, values)
+    return measurements
 
 
 def _is_large(kind: pa.DataType) -> bool:

@@ -49,6 +49,17 @@ def test_a_label_of_one_shape_is_the_mean_of_its_launches() -> None:
     assert launches_of(launches, wide, sample_of(9)) == [(FIRST, 4), (wide, 3), (LATER, 2)]
 
 
+def test_a_label_of_a_budget_is_of_the_launches_that_were_counted() -> None:
+    """The others of its launches have the counters of the last one."""
+    sample = replace(sample_of(6), extra={"dispatches": 6, "reused": 4})
+    assert launches_of([FIRST, OTHER, LATER], FIRST, sample) == [(FIRST, 1), (LATER, 5)]
+    cold, warm, row = preview_of("a", 90.0), preview_of("a", 60.0), preview_of("a", 61.0, times=100)
+    row = replace(row, launch=replace(row.launch, in_a_row=99), by_time=(cold, warm))
+    for reused, launches in ((16, [(cold, 17)]), (14, [(cold, 1), (warm, 16)])):
+        sample = replace(sample_of(17), extra={"dispatches": 17, "reused": reused})
+        assert launches_of([row], row, sample) == launches
+
+
 @pytest.mark.parametrize("dispatches", [None, 0])
 def test_a_label_of_an_unknown_number_of_launches_is_compared_with_the_one_like_it(dispatches: int | None) -> None:
     assert launches_of([FIRST, OTHER, LATER], LATER, sample_of(dispatches)) == [(LATER, 1)]
