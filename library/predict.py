@@ -71,20 +71,20 @@ def read_question(
     values: Mapping[str, float],
     includes: Sequence[str] = (),
 ) -> tuple[Program, LaunchAssumptions]:
-    """(the program in a file, what is assumed of its launches). With `includes`, headers of the file's folder and of
-    these folders are written into its text. Raises BadInput for a file that cannot be read."""
+    """(the program in a file, what is assumed of its launches). With `includes`, or if the file has no kernel, headers
+    of its folder and of these folders are written into its text. Raises BadInput for a file that cannot be read."""
     from hipsynth.core.files import resolve_path
     from hipsynth.core.program import Project, SourceFile, load_program, project_program
     from hipsynth.simulator.run_folder import named_files
+    from hipsynth.source.outline import kernel_names
+    from hipsynth.source.own_headers import write_in_headers
     from hipsynth.training.analytic.predict import LaunchAssumptions
 
     language = "python" if has_script_suffix(file) else "hip"
     source = SourceFile(file, language)
     project = Project((source,), resolve_path(file).parent, arguments, named_files(arguments, Path.cwd()))
     program = project_program(project) if has_script_suffix(file) else load_program(file)
-    if includes:
-        from hipsynth.source.own_headers import write_in_headers
-
+    if not has_script_suffix(file) and (includes or not kernel_names(program.text)):
         text = write_in_headers(program.text, file.parent, [Path(folder) for folder in includes])
         program = replace(program, text=text)
     if not has_script_suffix(file):

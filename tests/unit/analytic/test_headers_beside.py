@@ -44,6 +44,18 @@ def test_headers_of_the_folder_are_found_and_their_changes_seen(tmp_path: Path) 
         assert [kernel.grid for kernel in result.kernels] == [(groups, 1, 1)]
 
 
+def test_kernels_in_a_header_of_the_folder_are_predicted(tmp_path: Path) -> None:
+    """As many programs have them: `main.cpp` and `kernels.h`."""
+    needs.simulator()
+    path = write_program(tmp_path, 64)
+    includes, kernel_and_main = SOURCE[: SOURCE.index("__global__")], SOURCE[SOURCE.index("__global__") :]
+    kernel, main = kernel_and_main.split("int main")
+    (tmp_path / "kernels.h").write_text(f"#pragma once\n{kernel}")
+    path.write_text(f'{includes}#include "kernels.h"\nint main{main}')
+    (result,) = hipsynth.predict(path, arch="gfx942").results
+    assert result.source == "program" and [kernel.name for kernel in result.kernels] == ["scale"]
+
+
 def test_headers_of_other_folders_and_macros_are_given_as_to_a_compiler(tmp_path: Path) -> None:
     needs.simulator()
     (tmp_path / "include").mkdir()
