@@ -1,7 +1,8 @@
 """Formulas and constraints in tables, parsed once into a small expression tree; `eval` is never used.
 
-The syntax is Python's. A Grammar lists the allowed operations and constants: metric formulas (FORMULA) compute with
-floats, template constraints (CONSTRAINT) compare integers and strings.
+The syntax is Python's; `source.arithmetic` reads that of C into the same tree. A Grammar lists the allowed operations
+and constants: metric formulas (FORMULA) compute with floats, template constraints (CONSTRAINT) compare integers and
+strings.
 """
 
 from __future__ import annotations

@@ -3,36 +3,25 @@ arguments. The text need not compile, as that of an extension of PyTorch."""
 
 from __future__ import annotations
 
-import ast
 import math
-import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 
 from hipsynth.core.errors import BadInput
+from hipsynth.core.expressions import Constant, Name, Node, Operation, iterate_names
 from hipsynth.core.kernel_record import Dim
+from hipsynth.source.arithmetic import OPERATIONS, evaluate_integer, parse_arithmetic, write_arithmetic
 from hipsynth.source.declarations import FunctionDeclaration
-from hipsynth.source.outline import blank_opaque, find_closing_bracket
-from hipsynth.source.program_inputs import UNREADABLE_NUMBER
+from hipsynth.source.outline import blank_opaque
 from hipsynth.source.template_arguments import list_named_arguments
 
 MOST_GROUP_ITEMS = 1024  # of a work-group
-MOST_SHIFT = 62
 _MOST_DEPTH = 4  # of names that stand for names
-_CAST = re.compile(r"static_cast\s*<[^<>]*>|\(\s*(?:(?:unsigned|signed|int|long|size_t|u?int(?:32|64)_t)\s*)+\)")
+_MOST_DEFINITIONS = 200  # that are looked up for an expression
+_MOST_NAMES = 1000  # of parameters in it
 _CLOSING = {"(": ")", "{": "}"}
-_OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.LShift: operator.lshift,
-}
-_CHOICES: Mapping[str, Callable[[int, int], int]] = {"min": min, "max": max}
-_WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
-_ARITHMETIC = re.compile(r"(?:[\w\s+*/%(),-]|(?<!-)>)*")
 _GROUP_SIZE = re.compile(r"\b(?:blockDim|hipBlockDim_[xyz])\b")
 _SCALED = r"(?:blockIdx\.([xyz])\s*\*\s*(\w+)|(\w+)\s*\*\s*blockIdx\.([xyz]))"
 _OWN_INDEX = re.compile(rf"\b{_SCALED}\s*\+\s*threadIdx\.([xyz])\b|\bthreadIdx\.([xyz])\s*\+\s*{_SCALED}\b")
@@ -108,23 +97,23 @@ def _read_size(text: str, before: str, kernel: FunctionDeclaration, word: str) -
             values = {arguments[word] for arguments in list_named_arguments(text, kernel)}
         except BadInput:
             return None
-        return _read_number(before, values.pop()) if len(values) == 1 else None
-    return _read_number(before, word)
+        return _Definitions(before).read_number(values.pop()) if len(values) == 1 else None
+    return _Definitions(before).read_number(word)
 
 
 def find_launch_grid(text: str, kernel: FunctionDeclaration) -> tuple[str, ...] | None:
     """The numbers of work-groups along the axes at a kernel's first launch that gives them by numbers and what it
-    passes to the kernel: sums, products, quotients, remainders, `>`, `min` and `max` of the kernel's parameters; None
-    if none does."""
+    passes to the kernel: arithmetic of the kernel's parameters; None if none does."""
     code = blank_opaque(text)
     for launch in _find_launches(code, kernel.name):
-        passed = [_CAST.sub("", argument).strip(" ()") for argument in launch.arguments]
+        passed = [parse_arithmetic(argument) for argument in launch.arguments]
         if len(passed) != len(kernel.parameters):
             continue
-        names = {word: p.name for word, p in zip(passed, kernel.parameters, strict=True) if word.isidentifier()}
-        parts = _split_shape(code[: launch.at], launch.grid)
-        sides = [_write_extent(code[: launch.at], part, names) for part in parts]
-        extents = tuple(_tidy_brackets(side) for side in sides if side is not None)
+        pairs = zip(passed, kernel.parameters, strict=True)
+        names = {tree.name: Name(parameter.name) for tree, parameter in pairs if isinstance(tree, Name)}
+        before = code[: launch.at]
+        sides = [_Definitions(before, names).read_tree(part) for part in _split_shape(before, launch.grid)]
+        extents = tuple(write_arithmetic(side) for side in sides if side is not None)
         if len(extents) == len(sides) and 1 <= len(extents) <= 3:
             return extents
     return None
@@ -135,24 +124,16 @@ def find_launch_numbers(text: str, kernel: FunctionDeclaration) -> dict[str, int
     code = blank_opaque(text)
     for launch in _find_launches(code, kernel.name):
         if len(launch.arguments) == len(kernel.parameters):
-            passed = [_read_number(code[: launch.at], argument) for argument in launch.arguments]
+            passed = [_Definitions(code[: launch.at]).read_number(argument) for argument in launch.arguments]
             pairs = zip(kernel.parameters, passed, strict=True)
             return {parameter.name: value for parameter, value in pairs if value is not None}
     return {}
 
 
-def _tidy_brackets(expression: str) -> str:
-    """The expression without brackets around single words and around all of it."""
-    for _ in range(_MOST_DEPTH):
-        expression = re.sub(r"(?<!\w)\((\w+)\)", r"\1", expression.strip())
-        if expression.startswith("(") and find_closing_bracket(expression, 0) == len(expression) - 1:
-            expression = expression[1:-1]
-    return expression
-
-
 def count_groups(extents: Sequence[str], numbers: Mapping[str, float]) -> Dim | None:
     """The grid of find_launch_grid for numbers of the parameters; None where it has none for them."""
-    sides = [_evaluate_extent(extent, numbers) for extent in extents]
+    whole_numbers = {name: int(number) for name, number in numbers.items()}
+    sides = [evaluate_integer(parse_arithmetic(extent), whole_numbers.get) for extent in extents]
     counts = [side for side in sides if side is not None and side >= 1]
     if len(counts) != len(extents):
         return None
@@ -160,74 +141,58 @@ def count_groups(extents: Sequence[str], numbers: Mapping[str, float]) -> Dim | 
     return x, y, z
 
 
-def _evaluate_extent(extent: str, numbers: Mapping[str, float]) -> int | None:
-    try:
-        return _evaluate_names(ast.parse(extent.replace("/", "//"), mode="eval").body, numbers)
-    except UNREADABLE_NUMBER:
-        return None
+@dataclass
+class _Definitions:
+    """What names stand for behind a text: constants and macros of it, and those that `names` has trees for."""
 
+    before: str
+    names: Mapping[str, Node] = field(default_factory=dict)
+    definitions_left: int = _MOST_DEFINITIONS
 
-def _evaluate_names(tree: ast.expr, numbers: Mapping[str, float]) -> int | None:
-    if isinstance(tree, ast.Constant):
-        return tree.value if isinstance(tree.value, int) else None
-    if isinstance(tree, ast.Name):
-        return int(numbers[tree.id]) if tree.id in numbers else None
-    if isinstance(tree, ast.BinOp) and type(tree.op) in _OPERATORS:
-        operation, parts = _OPERATORS[type(tree.op)], [tree.left, tree.right]
-    elif isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id in _CHOICES:
-        operation, parts = _CHOICES[tree.func.id], tree.args
-    elif isinstance(tree, ast.Compare) and len(tree.ops) == 1 and isinstance(tree.ops[0], ast.Gt):
-        operation, parts = operator.gt, [tree.left, *tree.comparators]
-    else:
-        return None
-    values = [_evaluate_names(part, numbers) for part in parts]
-    known_values = [value for value in values if value is not None]
-    return operation(*known_values) if len(known_values) == len(values) == 2 else None
+    def read_number(self, expression: str) -> int | None:
+        """The value of an expression of numbers and constants; None if it has anything else."""
+        return evaluate_integer(self.read_tree(expression))
 
+    def read_tree(self, expression: str) -> Node | None:
+        """An expression in numbers and what `names` has; None if it has anything else."""
+        return self._write_out(parse_arithmetic(expression), self.names, 0)
 
-def _write_extent(before: str, expression: str, names: Mapping[str, str], depth: int = 0) -> str | None:
-    """An expression of host code in the names of the kernel's parameters; None if it has anything else."""
-    expression = _expand_macro_calls(before, _CAST.sub("", expression).replace("std::", "").strip())
-    if depth > _MOST_DEPTH or not _ARITHMETIC.fullmatch(expression):
-        return None
-    pieces, at = [], 0
-    for word in _WORD.finditer(expression):
-        called = expression[word.end() :].lstrip().startswith("(")
-        value = _write_word(before, word[0], names, depth) if not called else word[0] if word[0] in _CHOICES else None
-        if value is None:
+    def _write_out(self, tree: Node | None, names: Mapping[str, Node], depth: int) -> Node | None:
+        """A tree with what names and calls stand for in their place, and values in place of what numbers make."""
+        if isinstance(tree, Name):
+            return names.get(tree.name) or self._write_definition(
+                _find_value(self.before, tree.name), self.names, depth
+            )
+        if not isinstance(tree, Operation):
+            return tree if tree is not None and isinstance(tree.value, int) else None
+        parts = [self._write_out(part, names, depth) for part in tree.args]
+        trees = tuple(part for part in parts if part is not None)
+        if len(trees) != len(parts):
             return None
-        pieces += [expression[at : word.start()], value]
-        at = word.end()
-    return "".join([*pieces, re.sub(r"(?<=\d)[uUlL]+", "", expression[at:])])
+        if tree.symbol not in OPERATIONS:
+            body, arguments = self._find_macro(tree.symbol, trees)
+            return self._write_definition(body, arguments, depth)
+        result = Operation(tree.symbol, trees)
+        if not all(isinstance(part, Constant) for part in trees):
+            return result
+        value = evaluate_integer(result)
+        return None if value is None else Constant(value)
 
+    def _write_definition(self, text: str | None, names: Mapping[str, Node], depth: int) -> Node | None:
+        """What the text of a definition stands for; None if that is long."""
+        self.definitions_left -= 1
+        if text is None or depth >= _MOST_DEPTH or self.definitions_left < 0:
+            return None
+        tree = self._write_out(parse_arithmetic(text), names, depth + 1)
+        return tree if tree is not None and len([*islice(iterate_names(tree), _MOST_NAMES)]) < _MOST_NAMES else None
 
-def _write_word(before: str, word: str, names: Mapping[str, str], depth: int) -> str | None:
-    if word in names:
-        return names[word]
-    if (number := _read_number(before, word)) is not None:
-        return str(number)
-    value = _find_value(before, word)
-    inner = None if value is None else _write_extent(before, value, names, depth + 1)
-    return inner if inner is None or re.fullmatch(r"\w+", inner) else f"({inner})"
-
-
-def _expand_macro_calls(before: str, expression: str) -> str:
-    """The expression with macros of the text in place of their calls: `DIVUP(n, 256)`."""
-    for _ in range(_MOST_DEPTH):
-        for match in re.finditer(r"#[ \t]*define[ \t]+(\w+)\(([^()]*)\)[ \t]*(\S.*)", before):
-            call = re.search(rf"\b{match[1]}\s*\(", expression)
-            arguments = _split_list(expression, call.end(), ")") if call else []
-            parameters = [name.strip() for name in match[2].split(",")]
-            if call is None or len(arguments) != len(parameters):
-                continue
-            values = dict(zip(parameters, arguments, strict=True))
-            body = _WORD.sub(lambda word, values=values: f"({values.get(word[0], word[0])})", match[3].strip())
-            end = find_closing_bracket(expression, call.end() - 1) + 1
-            expression = f"{expression[: call.start()]}({body}){expression[end:]}"
-            break
-        else:
-            return expression
-    return expression
+    def _find_macro(self, name: str, arguments: tuple[Node, ...]) -> tuple[str | None, Mapping[str, Node]]:
+        """The text of a macro with parameters, such as DIVUP of `DIVUP(n, 256)`, and what names stand for in it."""
+        macro = re.search(rf"#[ \t]*define[ \t]+{re.escape(name)}\(([^()]*)\)[ \t]*(\S.*)", self.before)
+        parameters = [parameter.strip() for parameter in macro[1].split(",")] if macro else []
+        if macro is None or len(parameters) != len(arguments):
+            return None, {}
+        return macro[2], {**self.names, **dict(zip(parameters, arguments, strict=True))}
 
 
 def _find_launches(code: str, kernel: str) -> Iterator[_Launch]:
@@ -271,36 +236,12 @@ def _split_shape(before: str, expression: str) -> list[str]:
 
 
 def _read_shape(before: str, expression: str) -> Dim | None:
-    numbers = [_read_number(before, part) for part in _split_shape(before, expression)]
+    numbers = [_Definitions(before).read_number(part) for part in _split_shape(before, expression)]
     sides = [number for number in numbers if number is not None]
     if len(sides) != len(numbers) or not 1 <= len(sides) <= 3:
         return None
     sides += [1, 1]
     return sides[0], sides[1], sides[2]
-
-
-def _read_number(before: str, expression: str, depth: int = 0) -> int | None:
-    """The value of an expression of numbers and constants; None if it has anything else."""
-    try:
-        tree = ast.parse(_CAST.sub("", expression).strip().replace("/", "//"), mode="eval").body
-        return _evaluate_tree(before, tree, depth)
-    except UNREADABLE_NUMBER:
-        return None
-
-
-def _evaluate_tree(before: str, tree: ast.expr, depth: int) -> int | None:
-    """Shifts by more than MOST_SHIFT have no value."""
-    if isinstance(tree, ast.Constant):
-        return tree.value if isinstance(tree.value, int) else None
-    if isinstance(tree, ast.Name):
-        value = _find_value(before, tree.id) if depth < _MOST_DEPTH else None
-        return None if value is None else _read_number(before, value, depth + 1)
-    if isinstance(tree, ast.BinOp) and type(tree.op) in _OPERATORS:
-        left, right = _evaluate_tree(before, tree.left, depth), _evaluate_tree(before, tree.right, depth)
-        if left is None or right is None or (isinstance(tree.op, ast.LShift) and not 0 <= right <= MOST_SHIFT):
-            return None
-        return _OPERATORS[type(tree.op)](left, right)
-    return None
 
 
 def _find_value(before: str, name: str) -> str | None:

@@ -5,12 +5,11 @@ Found by the usual ways to write them. What they mean is for the caller to judge
 
 from __future__ import annotations
 
-import ast
-import operator
 import re
 import string
-from collections.abc import Callable
 from dataclasses import dataclass
+
+from hipsynth.source.arithmetic import evaluate_arithmetic, parse_arithmetic
 
 _NUMBER = r"(?:ato[ilf]l?|(?:std::)?sto(?:i|l|ll|ul|ull|f|d)|(?:std::)?strto(?:l|ll|ul|ull|f|d)|lexical_cast<\w+>)"
 # n = atoi(argv[1]), and the ternary n = argc > 1 ? atoi(argv[1]) : 1024
@@ -75,34 +74,11 @@ class NamedConstant:
     end: int
 
 
-# What reading and evaluating an expression that somebody wrote may raise.
-UNREADABLE_NUMBER = (SyntaxError, ValueError, TypeError, ArithmeticError, MemoryError, RecursionError)
-
-
 def evaluate_number(text: str) -> int:
-    """The value of a constant expression such as `1 << 20`, `64 * 1024` or `1e6`; 0 for anything else."""
-    plain = re.sub(r"(?<=[\da-fA-F])(?:[uU]?[lL]{0,2}|[fF])\b", "", text.strip())
-    try:
-        value = _evaluate_node(ast.parse(plain, mode="eval").body)
-    except UNREADABLE_NUMBER:
-        return 0
-    return int(value) if 0 < value < 2**48 else 0
-
-
-_OPERATORS: dict[type, Callable[[float, float], float]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.LShift: lambda a, b: int(a) << min(int(b), 48),
-}
-
-
-def _evaluate_node(node: ast.expr) -> float:
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        return float(node.value) if isinstance(node.value, float) else int(node.value)  # type: ignore[arg-type]
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        return _OPERATORS[type(node.op)](_evaluate_node(node.left), _evaluate_node(node.right))
-    raise ValueError("not constant")
+    """The value of a constant expression such as `1 << 20`, `64 * 1024` or `1e6`, rounded down; 0 for anything else,
+    and for numbers outside of 1 to 2^48."""
+    value = evaluate_arithmetic(parse_arithmetic(text), lambda name: None)
+    return int(value) if value is not None and 0 < value < 2**48 else 0
 
 
 class _Values:
@@ -151,7 +127,7 @@ def macro_inputs(code: str, least: int) -> list[NumberInput]:
     """The macros of at least `least` that a text defines unless the compiler's command line does."""
     inputs = []
     for name, text in _MACRO.findall(code):
-        value = evaluate_number(text.strip().strip("()"))
+        value = evaluate_number(text)
         if value >= least and set(name) <= set(string.ascii_letters + string.digits + "_"):
             inputs.append(NumberInput("macro", name, value, name))
     return inputs
@@ -162,7 +138,7 @@ def named_constants(text: str) -> list[NamedConstant]:
     constants = []
     for match in _CONSTANT.finditer(text):
         at = 1 if match[1] else 3
-        value = evaluate_number(match[at + 1].replace("'", "").strip())
+        value = evaluate_number(match[at + 1])
         if value > 0:
             constants.append(NamedConstant(match[at], value, *match.span(at + 1)))
     return constants

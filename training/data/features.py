@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import math
-import operator
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 from hipsynth.simulator.devices import list_architectures
 from hipsynth.simulator.isa.table import Mem, OpcodeRow
 from hipsynth.simulator.isa.table import find_row as opcode
+from hipsynth.source.arithmetic import evaluate_integer, parse_arithmetic, read_integer
 from hipsynth.source.outline import (
     find_closing_bracket,
     kernel_names,
@@ -220,41 +219,17 @@ _DEFINITION = re.compile(
     r"|\b(?P<name>\w+)\s*=\s*(?P<value>[^=;,{}][^;,{}]*)(?=[,;])"
     r"|\b(?P<braced>\w+)\s*\{(?P<inside>[^{};,]*)\}(?=\s*[;,])"
 )
-_LITERAL = re.compile(r"(?<![\w.])(\d[\d']*)(?:[uUlL]*)(?![\w.])")
-_OPERATORS: dict[type, Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.LShift: lambda a, b: a << b if 0 <= b < 64 else 0,
-    ast.RShift: lambda a, b: a >> b if 0 <= b < 64 else 0,
-    ast.Div: lambda a, b: a // b if b else 0,
-    ast.Mod: lambda a, b: a % b if b else 0,
-}
+_LITERAL = re.compile(r"(?<![\w.])\d[\d']*[uUlL]*(?![\w.])")
+_SHAPE = re.compile(r"\s*dim3\s*\((.*)\)\s*", re.S)
 
 
 def evaluate_constant(expression: str, constants: Mapping[str, int]) -> int | None:
-    """The value of an integer expression of literals and known names, or None."""
+    """The value of an integer expression of literals and known names, of `dim3(...)` the product; or None."""
+    if shape := _SHAPE.fullmatch(expression):
+        sides = [evaluate_constant(side, constants) for side in split_commas(shape[1])]
+        return None if None in sides else math.prod(side for side in sides if side is not None)
     text = re.sub(r"\bsizeof\s*\(([^()]*)\)", lambda match: str(type_bytes(match[1]) or UNKNOWN_BYTES), expression)
-    text = _LITERAL.sub(lambda m: m.group(1).replace("'", "").lstrip("0") or "0", text)
-    text = re.sub(r"\b(?:static_cast|std::size_t|size_t|unsigned|int|long|dim3)\b(?:<[^>]*>)?", "", text)
-    try:
-        return _fold_constant(ast.parse(text.strip().replace("::", "_"), mode="eval").body, constants)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def _fold_constant(node: ast.expr, constants: Mapping[str, int]) -> int | None:
-    if isinstance(node, ast.Constant) and isinstance(node.value, int):
-        return node.value
-    if isinstance(node, ast.Name):
-        return constants.get(node.id)
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        left, right = _fold_constant(node.left, constants), _fold_constant(node.right, constants)
-        return None if left is None or right is None else _OPERATORS[type(node.op)](left, right)
-    if isinstance(node, ast.Tuple):  # dim3(x, y, z)
-        parts = [_fold_constant(e, constants) for e in node.elts]
-        return None if None in parts else math.prod(p for p in parts if p is not None)
-    return None
+    return evaluate_integer(parse_arithmetic(text), constants.get)
 
 
 def integer_constants(source: str) -> dict[str, int]:
@@ -267,7 +242,7 @@ def integer_constants(source: str) -> dict[str, int]:
             constants[macro.name] = value
     for match in _DEFINITION.finditer(source):
         name, text = (group for group in match.groups() if group is not None)
-        value = evaluate_constant(f"({text},)" if match["shape"] else text, constants)
+        value = evaluate_constant(f"dim3({text})" if match["shape"] else text, constants)
         if value is not None:
             constants.setdefault(name, value)
     return constants
@@ -282,7 +257,7 @@ def source_features(source: str) -> dict[str, float]:
         if len(values) == 2:
             grids.append(values[0] or 0)
             blocks.append(values[1] or 0)
-    numbers = [int(m.group(1).replace("'", "")) for m in _LITERAL.finditer(source)]
+    numbers = [read_integer(literal) or 0 for literal in _LITERAL.findall(source)]
     grid, block = max(grids, default=0), max(blocks, default=0)
     allocated = 0
     for call in re.finditer(r"\bhipMalloc\w*\s*\(", source):

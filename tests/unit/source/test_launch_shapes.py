@@ -34,6 +34,11 @@ HOST = "#define ROWS 8  // of a tile\nconstexpr int WIDTH = 32;\nvoid forward(to
         ("other_k<<<n, 64>>>(x); f(k, 64);", None),
         ("k<<<n, 0 / 0>>>(x); hipLaunchKernelGGL(k", None),
         (f"k<<<n, {'+'.join(['1'] * 5000)}>>>(x);", None),
+        ("k<<<n, 0400>>>(x);", (256, 1, 1)),
+        ("k<<<n, 2u * 0x40u>>>(x);", (128, 1, 1)),
+        ("int threads = -5 / 2 * -32; k<<<n, threads>>>(x);", (64, 1, 1)),
+        ("int threads = ROWS > 4 ? 512 : 256; k<<<n, threads>>>(x);", (512, 1, 1)),
+        (f"k<<<n, {'(' * 5000}1{')' * 5000}>>>(x);", None),
     ],
 )
 def test_shapes_in_numbers_and_constants_are_read(body: str, shape: Dim | None) -> None:
@@ -50,6 +55,8 @@ def test_a_harness_launches_groups_as_the_host_code_does() -> None:
 
 GRID = """#define DIVUP(m, n) ((m) / (n) + ((m) % (n) > 0))
 #define TILE 16
+#define LESS(a, b) ((a) < (b) ? (a) : (b))
+#define TIMES(TILE_COUNT) (TILE * TILE_COUNT)
 __global__ void k(const float* a, float* b, int n, int m, float f) { b[blockIdx.x] = a[threadIdx.x] * f; }
 void forward(torch::Tensor x, int rows, int cols) {
   BODY
@@ -75,6 +82,9 @@ void forward(torch::Tensor x, int rows, int cols) {
         ("k<<<rows, 64>>>(x, y, rows);", None),
         ("k<<<p->rows, 64>>>(x, y, rows, cols, 1);", None),
         ("// k<<<rows, 64>>>(x, y, rows, cols, 1);", None),
+        ("k<<<LESS(rows * 2, 65535u), 64>>>(x, y, rows, cols, 1);", ("n * 2 < 65535 ? n * 2 : 65535",)),
+        ("k<<<TIMES(cols), 64>>>(x, y, rows, cols, 1);", ("16 * m",)),
+        ("int g = 1 << rows; k<<<g - (rows - cols), 64>>>(x, y, rows, cols, 1);", ("(1 << n) - (n - m)",)),
     ],
 )
 def test_grids_of_the_kernels_arguments_are_read(body: str, extents: tuple[str, ...] | None) -> None:
@@ -89,6 +99,18 @@ def test_groups_are_counted_as_the_host_counts_them() -> None:
     assert count_groups(("min(n * 2, 50)", "max(m, 2)", "n - m"), numbers) == (50, 5, 28)
     for wrong in ("n - 33", "n / (m - 5)", "other", "n +", "min(n)"):
         assert count_groups((wrong,), numbers) is None
+
+
+def test_definitions_that_multiply_are_not_written_out() -> None:
+    sums = "".join(f"#define {a} {'+'.join([b] * 40)}\n" for a, b in ("AB", "BC", "CD", ("D", "rows")))
+    assert find_launch_block(f"{sums.replace('rows', '1')}void f() {{ k<<<n, A>>>(x); }}", "k") is None
+    nested = f"#define TWICE(x) (x + x)\n{sums}"
+    for grid in ("A", "TWICE(" * 25 + "rows" + ")" * 25):
+        text = GRID.replace("#define TILE", f"{nested}#define TILE").replace(
+            "BODY", f"k<<<{grid}, 64>>>(x, y, rows, cols, 1);"
+        )
+        (kernel,) = outline_kernels(text)
+        assert find_launch_grid(text, kernel) is None
 
 
 def test_a_harness_has_the_grid_of_the_host_code() -> None:

@@ -62,7 +62,8 @@ def words(given: list[Proposal]) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "value"),
     [("1024", 1024), ("1 << 20", 1 << 20), ("(64*1024)", 65536), ("1e6", 10**6), ("4096UL", 4096), ("0x10", 16),
-     ("n", 0), ("2 ** 99999999", 0), ("1 << 99999999999", 0), ("__import__('os')", 0), ("-5", 0), ("1.5f", 1)],
+     ("n", 0), ("2 ** 99999999", 0), ("1 << 99999999999", 0), ("__import__('os')", 0), ("-5", 0), ("1.5f", 1),
+     ("0xff", 255), ("010", 8), ("4096 / 2", 2048), ("1'024", 1024), ("(1 << 4) * (2)", 32), ("9" * 5000, 0)],
 )  # fmt: skip
 def test_constant_expressions(text: str, value: int) -> None:
     assert evaluate_number(text) == value

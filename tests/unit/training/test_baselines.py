@@ -58,11 +58,20 @@ def test_the_kernel_of_the_source_is_chosen_over_a_larger_one() -> None:
         ("256u", 256),
         ("unknown + 1", None),
         ("f(", None),
-        ("1 / 0", 0),
+        ("1 / 0", None),
+        ("0x10u", 16),
+        ("010", 8),
+        ("(0 - 7) / 2", -3),
+        ("n > 512 ? 2 : 1", 2),
+        ("dim3(n / 10, m)", None),
     ],
 )
 def test_constants_are_folded(text: str, value: int | None) -> None:
     assert evaluate_constant(text, {"n": 1000}) == value
+
+
+def test_a_number_of_thousands_of_digits_is_no_size() -> None:
+    assert source_features(f"int n = {'9' * 5000};")["largest_constant"] == 0
 
 
 def test_source_features_read_the_launch() -> None:
