@@ -11,12 +11,12 @@ the LDS meanwhile.
 from __future__ import annotations
 
 import contextlib
-import operator
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from hipsynth.source.arithmetic import compute_operation
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.tokens import find_closing, split_at
 from hipsynth.tuning.optimize.function_text import choose_free_name
@@ -31,17 +31,11 @@ from hipsynth.tuning.optimize.statements import NotUnderstood
 
 MOST_PASSES = 64
 MOST_LANES = 1024
+MOST_VALUE = 1 << 31  # of a loop's variable
 _PLAIN = re.compile(r"[A-Za-z_]\w*")
 _HEAD = re.compile(r"(int|unsigned|unsignedint)(\w+)=(\w+)")
 _CONDITION = re.compile(r"(\w+)(<=|>=|<|>)(\w+)")
 _STEP = re.compile(r"(?:(\w+)(\*=|/=|\+=|-=|<<=|>>=)(\w+)|(\+\+|--)(\w+)|(\w+)(\+\+|--))")
-_COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
-_STEPS: Mapping[str, Callable[[int, int], int]] = {
-    "*=": operator.mul, "/=": operator.floordiv, "+=": operator.add, "-=": operator.sub, "<<=": operator.lshift,
-    ">>=": operator.rshift, "++": operator.add, "--": operator.sub,
-}  # fmt: skip
 
 
 def find_passes(program: ParsedProgram) -> Iterator[Fusion]:
@@ -79,7 +73,7 @@ class _RepeatedLaunch:
         """The program with all passes in one launch; `staged`: with elements in the LDS. Raises NotUnderstood for loops
         and kernels of another form."""
         call, program = self.call, self.call.program
-        if not call.fits() or not call.launch.block.isdecimal():
+        if not call.fits() or not re.fullmatch(r"[1-9]\d*", call.launch.block):
             raise NotUnderstood("a kernel whose work-items depend on their group, or a size that is no number")
         loop = self._read_loop()
         parameter = self._find_parameter(loop)
@@ -137,12 +131,13 @@ class _RepeatedLaunch:
         value, bound, by = (self._read_constant(text) for text in (begin[3], test[3], amount))
         if name != begin[2]:
             raise NotUnderstood("a loop of another form")
+        least = -MOST_VALUE if begin[1] == "int" else 0
         values: list[int] = []
-        while _COMPARISONS[test[2]](value, bound):
+        while compute_operation(test[2], value, bound):
             values.append(value)
-            value = _STEPS[sign](value, by)
-            if len(values) > MOST_PASSES or value == values[-1]:
-                raise NotUnderstood("too many passes")
+            value = compute_operation(sign[: max(1, len(sign) - 1)], value, by)
+            if len(values) > MOST_PASSES or value is None or not least <= value < MOST_VALUE or value == values[-1]:
+                raise NotUnderstood("too many passes, or numbers that the variable cannot be")
         if len(values) < 2:
             raise NotUnderstood("no passes")
         return name, tuple(values)

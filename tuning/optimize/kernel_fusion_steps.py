@@ -47,7 +47,7 @@ class _SteppedLaunch:
     def write_program(self) -> Fusion:
         """Raises NotUnderstood for loops and kernels of another form."""
         call, program = self.call, self.call.program
-        if not call.fits() or not call.launch.block.isdecimal():
+        if not call.fits() or not re.fullmatch(r"[1-9]\d*", call.launch.block):
             raise NotUnderstood("a kernel whose work-items depend on their group, or a size that is no number")
         distance, alone = self._read_loop()
         parameters = [name for name, passed in call.passed.items() if passed == distance]

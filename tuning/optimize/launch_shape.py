@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import re
 
+from hipsynth.source.arithmetic import evaluate_integer, parse_arithmetic
 from hipsynth.tuning.optimize.transformation_plan import AXES, Shape
 
 _CAPPED = re.compile(r"std::min<unsigned>\((.*), \d+\)")
@@ -28,10 +28,11 @@ def read_shape_component(text: str, shape: str, axis: int) -> str:
 def read_numbers(shape: str) -> Shape | None:
     """A launch's shape whose numbers the source has; None for other expressions."""
     parts = _split_dim3(shape.strip()) or [shape]
-    numbers = [[factor.strip(" ()") for factor in part.split("*")] for part in parts]
-    if len(parts) > 3 or not all(factor.isdecimal() for factors in numbers for factor in factors):
+    numbers = [evaluate_integer(parse_arithmetic(part)) for part in parts]
+    sides = [number for number in numbers if number is not None]
+    if len(sides) != len(numbers) or len(sides) > 3:
         return None
-    x, y, z = [math.prod(map(int, factors)) for factors in numbers] + [1] * (3 - len(parts))
+    x, y, z = [*sides, 1, 1][:3]
     return x, y, z
 
 

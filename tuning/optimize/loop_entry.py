@@ -5,6 +5,7 @@ from __future__ import annotations
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.tokens import Span, split_at, text_between
 from hipsynth.tuning.optimize.kernel_body import ASSIGN, STEP, Body
+from hipsynth.tuning.optimize.program_constants import read_number
 from hipsynth.tuning.optimize.statements import Statement
 
 _TYPE_WORDS = frozenset({"const", "unsigned", "signed", "int", "long", "short", "size_t", "uint32_t", "int32_t"})
@@ -27,7 +28,8 @@ def write_entry(body: Body, loop: Statement) -> str | None:
         return None
     first = text_between(body.program.unit, tokens, at + 2, end)
     texts = [token.text for token in tokens[slice(*condition)]]
-    if len(texts) == 3 and texts[1] == "<" and first.isdigit() and texts[2].isdigit() and int(first) < int(texts[2]):
+    number, bound = read_number(first), read_number(texts[-1])
+    if len(texts) == 3 and texts[1] == "<" and number is not None and bound is not None and number < bound:
         return ""
     kind = text_between(body.program.unit, tokens, start, at).removeprefix("const ")
     value = first if first.isdigit() else f"static_cast<{kind}>({first})"

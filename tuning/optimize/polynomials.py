@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from hipsynth.source.tokens import Span, find_closing, split_at
 from hipsynth.tuning.optimize.kernel_body import Body
+from hipsynth.tuning.optimize.program_constants import read_number
 from hipsynth.tuning.optimize.statements import NotUnderstood
 
 Monomial = tuple[str, ...]  # the names that are multiplied, in order; () is 1
@@ -115,16 +116,15 @@ class PolynomialReader:
     def number_of(self, at: int) -> int | None:
         """The value of a number, or of a constant of the file that is declared with one."""
         program, text = self.body.program, self.body.tokens[at].text
-        if match := re.fullmatch(r"(\d+)[uUlL]*", text):
-            return int(match[1])
         words = program.macros.get(text, frozenset())
-        if len(words) == 1 and next(iter(words)).isdigit():
-            return int(next(iter(words)))
+        number = read_number(next(iter(words)) if len(words) == 1 else text)
+        if number is not None:
+            return number
         declared = [entity for entity in program.entities(self.body.tokens[at]) if entity.user]
         if len(declared) != 1 or declared[0].category not in ("variable", "constant"):
             return None
         place = declared[0].place[1]
-        value = re.match(rb"\w+\s*=\s*(\d+)[uUlL]*\s*[,;}]", program.unit.text[place:])
+        value = re.match(rb"\w+\s*=\s*([\w']+)\s*[,;}]", program.unit.text[place:])
         head = re.split(rb"[;{}()]", program.unit.text[:place])[-1]
         is_fixed = declared[0].category == "constant" or re.search(rb"\bconst(expr)?\b", head)
-        return int(value[1]) if value and is_fixed else None
+        return read_number(value[1].decode()) if value and is_fixed else None

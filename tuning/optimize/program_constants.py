@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hipsynth.source.arithmetic import read_integer
 from hipsynth.tuning.optimize.program_model import ParsedProgram
 
 
@@ -11,7 +12,7 @@ def find_constants(program: ParsedProgram) -> dict[str, int]:
     constants: dict[str, int] = {}
     ambiguous = set()
     tokens = program.tokens
-    for i in range(2, len(tokens) - 2):
+    for i in range(2, len(tokens) - 3):
         declared = {token.text for token in tokens[max(0, i - 5) : i]} & {"constexpr", "const"}
         number = read_number(tokens[i + 2].text) if tokens[i + 1].text == "=" else None
         is_constant = declared and tokens[i + 3].text == ";"
@@ -25,6 +26,6 @@ def find_constants(program: ParsedProgram) -> dict[str, int]:
 
 
 def read_number(text: str) -> int | None:
-    """The number that a decimal literal is, None for other text."""
-    digits = text.rstrip("uUlL")
-    return int(digits) if digits.isdecimal() else None
+    """The number that an integer of C is, where every type from int on has it; None for other text."""
+    number = read_integer(text)
+    return number if number is not None and number < 1 << 31 else None

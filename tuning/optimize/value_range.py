@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import ast
 import math
-import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hipsynth.core.expressions import Constant, Name, Node, Operation
+from hipsynth.source.arithmetic import compute_operation, parse_arithmetic
 from hipsynth.source.type_sizes import type_bytes
 from hipsynth.tuning.optimize.kernel_body import Body
 
 Range = tuple[float, float]  # least and greatest value
 UNKNOWN: Range = (-math.inf, math.inf)
-# Casts that keep what fits into 32 bits; an expression with another one has no known range.
-_WIDE = "unsigned|int|size_t|unsigned int|u?int(?:32|64)_t|uint|(?:unsigned )?long(?: long)?"
-_CAST = re.compile(rf"static_cast<(?:{_WIDE})>|\((?:{_WIDE})\)(?=[\w(])")
-_SUFFIX = re.compile(r"\b(\d+)[uUlL]+\b")
 _UNSIGNED = re.compile(r"unsigned(?: char| short| int)?|u?char|uint(?:8|16|32)_t|ushort|uint|bool")
 _MOST_DEPTH = 8
-_BY_CORNERS: Mapping[type[ast.operator], Callable[[float, float], float]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -34,27 +27,18 @@ class RangeReader:
 
     def find_range(self, start: int, end: int, depth: int = 0) -> Range:
         """The least and the greatest value of the expression of the tokens [start, end); infinite if not known."""
-        text = " ".join(token.text for token in self.body.tokens[start:end])
-        text = _SUFFIX.sub(r"\1", _CAST.sub("", re.sub(r"(?<!\w) | (?!\w)", "", text))).replace("/", "//")
-        try:
-            tree = ast.parse(text, mode="eval").body
-        except SyntaxError:
-            return UNKNOWN
-        return self._find(tree, depth)
+        return self._find(parse_arithmetic(" ".join(token.text for token in self.body.tokens[start:end])), depth)
 
-    def _find(self, tree: ast.expr, depth: int) -> Range:
-        if isinstance(tree, ast.Constant) and isinstance(tree.value, int):
-            return tree.value, tree.value
-        if isinstance(tree, ast.Name):
-            return self._find_name(tree.id, depth)
-        if isinstance(tree, ast.Subscript) and isinstance(tree.value, ast.Name):
-            return self._find_element(tree.value.id)
-        if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id in ("min", "max"):
-            choose = min if tree.func.id == "min" else max
-            lows, highs = zip(*(self._find(argument, depth) for argument in tree.args), strict=True)
-            return choose(lows), choose(highs)
-        if isinstance(tree, ast.BinOp):
-            return _join_ranges(tree.op, self._find(tree.left, depth), self._find(tree.right, depth))
+    def _find(self, tree: Node | None, depth: int) -> Range:
+        match tree:
+            case Constant(value=int(value)):
+                return value, value
+            case Name(name=name):
+                return self._find_name(name, depth)
+            case Operation(symbol="[]", args=(Name(name=array), _)):
+                return self._find_element(array)
+            case Operation(symbol=symbol, args=(left, right)):
+                return _join_ranges(symbol, self._find(left, depth), self._find(right, depth))
         return UNKNOWN
 
     def _find_element(self, array: str) -> Range:
@@ -91,21 +75,21 @@ def _find_type_range(kind: str) -> Range:
     return 0, 1 if kind == "bool" else (1 << 8 * size) - 1
 
 
-def _join_ranges(sign: ast.operator, left: Range, right: Range) -> Range:
-    """The range of a binary operation on integers."""
-    number = int(right[0]) if right[0] == right[1] else None
-    if isinstance(sign, ast.BitAnd):
+def _join_ranges(symbol: str, left: Range, right: Range) -> Range:
+    """The range of an operation on two integers."""
+    if symbol in ("min", "max"):
+        choose = min if symbol == "min" else max
+        return choose(left[0], right[0]), choose(left[1], right[1])
+    if symbol == "&":
         highs = [high for low, high in (left, right) if low >= 0]
         return (0, min(highs)) if highs else UNKNOWN
-    if type(sign) in _BY_CORNERS and math.isfinite(sum(map(abs, (*left, *right)))):
-        corners = [_BY_CORNERS[type(sign)](a, b) for a in left for b in right]
-        return min(corners), max(corners)
-    if number is None or number <= 0 or left[0] < 0 or left[1] == math.inf:
+    is_finite = all(map(math.isfinite, (*left, *right)))
+    if symbol in ("+", "-", "*") and is_finite:
+        corners = [compute_operation(symbol, a, b) for a in left for b in right]
+        return (min(corners), max(corners)) if max(map(abs, corners)) < 1 << 64 else UNKNOWN
+    if symbol not in ("/", "%", ">>") or not is_finite or left[0] < 0 or not right[0] == right[1] > 0:
         return UNKNOWN
-    if isinstance(sign, ast.Mod):
-        return 0, min(left[1], number - 1)
-    if isinstance(sign, ast.FloorDiv):
-        return int(left[0]) // number, int(left[1]) // number
-    if isinstance(sign, ast.RShift):
-        return int(left[0]) >> number, int(left[1]) >> number
-    return UNKNOWN
+    if symbol == "%":
+        return 0, min(left[1], right[0] - 1)
+    low, high = (compute_operation(symbol, end, right[0]) for end in left)
+    return UNKNOWN if high is None else (low, high)

@@ -45,12 +45,14 @@ KNOWN = {
     "if (i < n) { const unsigned char b = bytes[i]; atomicAdd(&bins[b >> SHIFT], 1u); }": 32,
     "if (i < n) atomicAdd(&bins[static_cast<int>(bytes[i])], 1u);": 256,
     "if (i < n) atomicAdd(&bins[min(max(numbers[i] / 65536, 0), 99)], 1);": 100,
+    "if (i < n) atomicAdd(&bins[numbers[i] & 0x7fu], 1u);": 128,
     "if (i < n) { atomicAdd(&bins[words[i] >> 28], 1u); atomicAdd(&bins[16 + (int)(bytes[i] % 8)], 1u); }": 24,
 }
 OTHERS = [
     "if (i < n) atomicAdd(&bins[words[i] % n], 1u);",  # not known
     "if (i < n) atomicAdd(&bins[numbers[i] % 64], 1u);",  # may be negative
     "if (i < n) atomicAdd(&bins[words[i] & 0xffff], 1u);",  # more than the LDS should have
+    f"if (i < n) atomicAdd(&bins[bytes[i]{' * 18446744073709551615u' * 20}], 1u);",  # far more than a place can be
     "int b = bytes[i]; b = n; if (i < n) atomicAdd(&bins[b], 1u);",
     "if (i < n) atomicMax(&bins[bytes[i]], 1u);",
     "if (i < n && atomicAdd(&bins[bytes[i]], 1u) == 0) bins[n] = 1;",

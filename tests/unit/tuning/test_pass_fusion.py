@@ -106,6 +106,8 @@ OTHERS = [
     (LOOP, "for (int span = 1; span < n; span *= 2)"),  # no constant
     (LOOP, "for (int span = 1; span < kPoints; span += span)"),
     (LOOP, "for (int span = 64; span < kPoints; span *= 2)"),  # one pass
+    (LOOP, "for (int span = 64; span > 0; span /= 0)"),
+    (LOOP, "for (unsigned span = 64; span >= 1; span -= 63)"),  # it never is below 0
     ("std::swap(a, b);", "std::swap(a, weights);"),
     ("std::swap(a, b);", 'std::swap(a, b); std::puts("");'),
     ("out[first + j] = a + b;", "atomicAdd(&out[first + j], a + b);"),

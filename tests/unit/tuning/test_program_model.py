@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hipsynth.tuning.optimize.program_constants import find_constants
 from hipsynth.tuning.optimize.program_model import read_program, spell_coordinates
 
 OLD = """#include <hip/hip_runtime.h>
@@ -34,3 +35,9 @@ def test_names_that_a_program_defines_itself_stay() -> None:
         "#define hipThreadIdx_x (63 - threadIdx.x)\n__global__ void k(int* x) { x[hipThreadIdx_x] = hipThreadIdx_y; }\n"
     )
     assert spell_coordinates(text) == text
+
+
+def test_constants_are_the_numbers_that_c_reads() -> None:
+    macro = "#define MASK 0x7fu\nconst int kMany = 1'000;\n"
+    program = read_program(f"{OLD}{macro}constexpr unsigned kAll = 0xffffffff;\nconstexpr int kTile = 010;", "gfx942")
+    assert find_constants(program) == {"kTile": 8, "MASK": 127, "kMany": 1000}

@@ -68,6 +68,8 @@ def test_an_element_of_another_work_item_is_left_alone_without_an_iteration(what
 def test_an_element_is_not_guarded_where_the_loop_has_iterations() -> None:
     text = change("const int to = (int)d[row]; for (int i = 0; i < 4; ++i) c[to] += a[i];")
     assert "c_sum = c[to];" in text and "if (" not in text.partition("to =")[2].partition("c[to] =")[0]
+    text = change("const int to = (int)d[row]; for (int i = 8; i < 010; ++i) c[to] += a[i];")
+    assert "if (8 < 010) {" in text
     text = change("const int to = (int)d[row]; for (int i = to; i < n; ++i) c[to] += a[i];")
     assert "if (static_cast<int>(to) < n) {" in text
 

@@ -98,7 +98,16 @@ def test_bounds_allow_the_groups_of_all_launches(last: str, bounds: str) -> None
 
 @pytest.mark.parametrize(
     ("shape", "numbers"),
-    [("256", (256, 1, 1)), ("dim3(16, 4 * 4)", (16, 16, 1)), ("(8 * 8)", (64, 1, 1)), ("block", None), ("n / 2", None)],
+    [
+        ("256", (256, 1, 1)),
+        ("dim3(16, 4 * 4)", (16, 16, 1)),
+        ("(8 * 8)", (64, 1, 1)),
+        ("block", None),
+        ("n / 2", None),
+        ("0100", (64, 1, 1)),
+        ("dim3(0x20u, 1 << 2)", (32, 4, 1)),
+        ("dim3(1, 2, 3, 4)", None),
+    ],
 )
 def test_numbers_of_shapes(shape: str, numbers: Shape | None) -> None:
     assert read_numbers(shape) == numbers

@@ -80,6 +80,7 @@ OTHERS = [
     ("(d, flags, distance, size, n)", "(d, flags, distance, size, distance)"),
     ("(d, flags, distance, size, n)", "(d, flags, 2 * distance, size, n)"),
     ("<<<n / 256, 128>>>", "<<<distance, 128>>>"),
+    ("<<<n / 256, 128>>>", "<<<n / 256, 0200>>>"),  # 128, but not as its digits read
     ("distance /= 2", "distance /= 4"),
     ("distance > 0", "distance > 1"),
     ("size, n);\n    }", "size, n);\n      std::printf(\"%d\\n\", distance);\n    }"),
