@@ -6,7 +6,6 @@ of the grid), `X`, `Y`, `Z` (its size), and those that a mapping defines.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,16 +13,15 @@ from typing import Any
 import numpy as np
 
 from hipsynth.core.errors import UsageError
+from hipsynth.core.expressions import Constant, Name, Node, Operation
+from hipsynth.source.arithmetic import parse_arithmetic, write_arithmetic
 
 Array = np.ndarray[Any, np.dtype[np.int64]]
 NAMES = ("id", "n", "X", "Y", "Z")
 # operator -> (precedence, how it is written in C)
 _C = {"*": (5, "*"), "//": (5, "/"), "%": (5, "%"), "+": (4, "+"), "-": (4, "-"), "<<": (3, "<<"), ">>": (3, ">>"),
       "<": (2, "<"), "==": (1, "=="), "&": (0, "&"), "^": (0, "^"), "|": (0, "|")}  # fmt: skip
-_PYTHON: dict[type[ast.operator] | type[ast.cmpop], str] = {
-    ast.Mult: "*", ast.FloorDiv: "//", ast.Div: "//", ast.Mod: "%", ast.Add: "+", ast.Sub: "-",
-    ast.LShift: "<<", ast.RShift: ">>", ast.BitAnd: "&", ast.BitXor: "^", ast.BitOr: "|", ast.Lt: "<", ast.Eq: "==",
-}  # fmt: skip
+_FROM_C = {"/": "//", "?": "select"}
 # Division by a number that is only known at run time, such as the grid's size, which is a power of two more often than
 # not; otherwise it takes some twenty instructions.
 QUOTIENT = "quotient"
@@ -31,7 +29,7 @@ QUOTIENT_SOURCE = f"const auto {QUOTIENT} = [](unsigned a, unsigned b) {{ " + (
     "return (b & (b - 1u)) == 0u ? a >> (__ffs(b) - 1) : a / b; };"
 )
 _CALLS = {"min": 2, "max": 2, "select": 3}
-_LONGEST = 2000  # characters of an expression that is read
+_MOST_TOKENS = 200  # of an expression that is read
 
 
 @dataclass(frozen=True)
@@ -174,29 +172,25 @@ def expression_cost(expression: IndexExpression) -> int:
 
 
 def parse_formula(text: str) -> IndexExpression:
-    """Reads an expression in the notation of C, with `min`, `max` and `select(condition, then, else)`.
+    """Reads an expression in the notation of C, with `min`, `max` and `select(condition, then, else)`;
+    `//` is `/`.
 
     Raises UsageError with what is not understood.
     """
-    if len(text) > _LONGEST:
-        raise UsageError(f"the mapping is longer than {_LONGEST} characters")
-    try:
-        tree = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise UsageError(f"the mapping {text[:200]!r} is no expression", cause=str(error)) from error
+    tree = parse_arithmetic(text.replace("//", "/"), _MOST_TOKENS)
+    if tree is None:
+        raise UsageError(f"the mapping {text[:200]!r} is no expression of at most {_MOST_TOKENS} words and signs")
     return _read_node(tree)
 
 
-def _read_node(tree: ast.expr) -> IndexExpression:
-    if isinstance(tree, ast.Name) and tree.id in NAMES:
-        return name(tree.id)
-    if isinstance(tree, ast.Constant) and type(tree.value) is int and 0 <= tree.value < 1 << 31:
+def _read_node(tree: Node) -> IndexExpression:
+    if isinstance(tree, Name) and tree.name in NAMES:
+        return name(tree.name)
+    if isinstance(tree, Constant) and isinstance(tree.value, int) and 0 <= tree.value < 1 << 31:
         return number(tree.value)
-    if isinstance(tree, ast.BinOp) and type(tree.op) in _PYTHON:
-        return _binary_expression(_PYTHON[type(tree.op)], _read_node(tree.left), _read_node(tree.right))
-    if isinstance(tree, ast.Compare) and len(tree.ops) == 1 and type(tree.ops[0]) in _PYTHON:
-        return _binary_expression(_PYTHON[type(tree.ops[0])], _read_node(tree.left), _read_node(tree.comparators[0]))
-    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and _CALLS.get(tree.func.id) == len(tree.args):
-        return IndexExpression(tree.func.id, tuple(map(_read_node, tree.args)))
+    if isinstance(tree, Operation):
+        op = _FROM_C.get(tree.symbol, tree.symbol)
+        if op in _C or _CALLS.get(op) == len(tree.args):
+            return IndexExpression(op, tuple(map(_read_node, tree.args)))
     known_names = f"names {', '.join(NAMES)}, integers, + - * / % & | ^ << >> < ==, min, max, select"
-    raise UsageError(f"the mapping uses {ast.unparse(tree)[:100]!r}", remedy=f"use {known_names}")
+    raise UsageError(f"the mapping uses {write_arithmetic(tree)[:100]!r}", remedy=f"use {known_names}")

@@ -125,6 +125,17 @@ def test_formulas_are_integer_expressions_and_nothing_else(text: str) -> None:
         e.parse_formula(text)
 
 
+def test_formulas_are_read_as_c_reads_them() -> None:
+    for text, same in (
+        ("id & 1 == 1", "id & (1 == 1)"),
+        ("id < 8 ? n : 1", "select(id < 8, n, 1)"),
+        ("id // 010", "id / 8"),
+    ):
+        assert e.parse_formula(text) == e.parse_formula(same)
+    with pytest.raises(UsageError, match="at most 200"):
+        e.parse_formula("+".join(["id"] * 600))
+
+
 def test_a_division_by_zero_is_named() -> None:
     with pytest.raises(UsageError, match="divides by zero"):
         prove_bijection(GroupMapping((Formula("id / (n - n)"),)), (8, 1, 1))
