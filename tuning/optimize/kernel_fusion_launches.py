@@ -19,7 +19,7 @@ from hipsynth.tuning.optimize.fused_program import Fusion
 from hipsynth.tuning.optimize.helper_text import find_head
 from hipsynth.tuning.optimize.joinable_kernels import check_arrays_known, check_joinable
 from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.launch_shape import is_dim3_variable
+from hipsynth.tuning.optimize.launch_shape import has_one_along
 from hipsynth.tuning.optimize.macro_expansion import names_numbers_alone
 from hipsynth.tuning.optimize.pointer_copies import PointerCopies
 from hipsynth.tuning.optimize.pointer_values import skip_template
@@ -426,9 +426,8 @@ def _is_conditional(program: ParsedProgram, launch: LaunchStatement) -> bool:
 
 
 def has_one_axis(program: ParsedProgram, shape: str) -> bool:
-    """Whether a launch shape has one axis: it is a number, and names no dim3."""
-    names = re.findall(r"[A-Za-z_]\w*", shape)
-    return "dim3" not in names and not any(is_dim3_variable(program.text, name) for name in names)
+    """Whether the source shows that a launch shape has one axis."""
+    return all(has_one_along(program, shape, axis) for axis in (1, 2))
 
 
 def shared_subscripts(before: FusedLaunch, after: FusedLaunch) -> list[frozenset[str | None]]:

@@ -6,7 +6,6 @@ import needs
 import pytest
 
 from hipsynth.tuning.optimize.emit import emit_program
-from hipsynth.tuning.optimize.launch_shape import is_dim3_variable
 from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import Shape, TransformationPlan
@@ -125,12 +124,6 @@ def test_tiled_programs_do_the_same(name: str, tile: Shape) -> None:
     runs = [run_trial(one, target_of("gfx942"), conditions) for one in (KERNELS[name], text)]
     assert runs[0].ok and runs[1].ok, runs[1].message
     assert compare_trials(*runs, Tolerance("float", 1e-6, "products and sums are joined differently")).equal
-
-
-def test_a_launch_shape_is_a_dim3_only_if_it_is_declared_so() -> None:
-    text = "dim3 grid((n + 255) / 256, m), block{256}; f<<<dim3((n + 255) / 256), 256>>>(k); void g(const dim3 shape);"
-    declared = [name for name in ("grid", "block", "shape", "n", "m", "256", "k", "f") if is_dim3_variable(text, name)]
-    assert declared == ["grid", "block", "shape"]
 
 
 def test_neighbours_load_and_store_along_memory() -> None:

@@ -188,3 +188,24 @@ def test_an_extent_that_is_declared_behind_the_coordinates_is_left_alone() -> No
     late = body.replace("if (x < n - 2", "const int wide = n - 2;\n  if (x < wide")
     text = PROGRAM.replace("BODY", late).replace("LAUNCH", launch)
     assert change(text, grid, block) == []
+
+
+UNUSED_AXES = {
+    "digits of a flat number": (
+        f"int batch = blockIdx.z;\n  {CASES['a flat number'][0].replace('c[i]', 'c[batch * m * n + i]')}",
+        *FLAT, "k<<<dim3((m * n + 255) / 256, 1, 3), 256>>>"),
+    "a row in strides of the group": (
+        STRIDED, *CASES["a row in strides of the group"][1], "k<<<dim3(m, 3), 32>>>"),
+    "a row for each group": (
+        CASES["a row for each group"][0], *CASES["a row for each group"][1], "k<<<dim3(m, 3), n>>>"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNUSED_AXES)
+def test_an_axis_that_another_launch_has_is_not_left_out(name: str) -> None:
+    body, launch, grid, block, second = UNUSED_AXES[name]
+    once = PROGRAM.replace("BODY", body).replace("LAUNCH", launch)
+    passed = "(a, b, bias, c, m, n, depth, count);"
+    twice = once.replace(f"{launch}{passed}", f"{launch}{passed}\n  {second}{passed}")
+    assert change(once, grid, block) and twice != once
+    assert change(twice, grid, block) == []

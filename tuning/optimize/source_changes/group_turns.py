@@ -149,11 +149,11 @@ class _GroupTurns:
         yield Edit(close, close, f", unsigned {groups}" if kernel.parameters else f"unsigned {groups}")
 
     def _edit_launch(self, launch: LaunchStatement) -> Edit:
-        text = self.body.program.text
-        groups = read_shape_component(text, launch.grid.strip(), 0)
+        program = self.body.program
+        groups = read_shape_component(program, launch.grid.strip(), 0)
         if not _REPEATABLE.fullmatch(groups):
             raise NotUnderstood("a number of groups that cannot be written twice")
-        shape = cap_groups(text, launch.grid, self.most)
+        shape = cap_groups(program, launch.grid, self.most)
         shape += f", {launch.block}" + "".join(f", {part}" for part in launch.rest)
         passed = ", ".join([*launch.arguments, groups])
         return Edit(launch.start, launch.end, f"{self.kernel.name}{launch.template}<<<{shape}>>>({passed});")

@@ -51,7 +51,7 @@ CHANGER = SourceChanger("SQ_WAVES", list_changes)
 
 def _edit_launch(program: ParsedProgram, kernel: KernelDefinition, launch: LaunchStatement, timed: int) -> Edit:
     """The launch with at most half of the groups that were timed, rounded up to a power of two."""
-    shape = cap_groups(program.text, launch.grid, 1 << (timed - 1).bit_length() - 1)
+    shape = cap_groups(program, launch.grid, 1 << (timed - 1).bit_length() - 1)
     written = program.unit.text[launch.start : launch.end].decode(errors="surrogateescape")
     name = re.search(rf"\b{re.escape(kernel.name)}\b\s*{re.escape(launch.template)}", written)
     at = written.find(launch.grid, name.end()) if name is not None else -1

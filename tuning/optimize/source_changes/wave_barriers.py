@@ -21,7 +21,7 @@ from hipsynth.source.tokens import Span, split_at
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.helper_text import find_head, select_helpers
 from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.launch_shape import read_shape_component
+from hipsynth.tuning.optimize.launch_shape import has_one_along
 from hipsynth.tuning.optimize.program_constants import find_constants, read_number
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.source_changes.group_statements import spell_expression
@@ -70,9 +70,7 @@ CHANGER = SourceChanger("SQ_WAIT_INST_ANY", list_changes)
 def _has_rows(program: ParsedProgram, kernel: KernelDefinition, block: tuple[int, int, int]) -> bool:
     """Whether all launches of a kernel have groups of one dimension, as the one that was timed."""
     return block[1:] == (1, 1) and all(
-        read_shape_component(program.text, launch.block.strip(), axis) == "1"
-        for launch in kernel.launches
-        for axis in (1, 2)
+        has_one_along(program, launch.block, axis) for launch in kernel.launches for axis in (1, 2)
     )
 
 

@@ -212,9 +212,7 @@ class _PlainWriter:
     def _edit_launch(self, launch: LaunchStatement, more: Iterable[str]) -> Edit:
         counts = []
         for axis in more:
-            shape = (
-                read_shape_component(self.program.text, each, AXES.index(axis)) for each in (launch.grid, launch.block)
-            )
+            shape = (read_shape_component(self.program, each, AXES.index(axis)) for each in (launch.grid, launch.block))
             counts.append(" * ".join(each if re.fullmatch(r"[\w.]+", each) else f"({each})" for each in shape))
         shape_text = ", ".join([launch.grid, launch.block, *launch.rest])
         arguments = ", ".join([*launch.arguments, *counts])

@@ -80,4 +80,4 @@ def _list_flat(program: ParsedProgram, kernel: KernelDefinition, grid: Shape, bl
     changed = read_program(grid_number.write_flat(program, kernel, block), program.arch)
     groups = math.prod(grid) * math.prod(block) // FLAT_GROUP
     flat = next(each for each in changed.kernels if each.name == kernel.name)
-    yield from flat_number.list_numbered(changed, flat, (max(1, groups), 1, 1), (FLAT_GROUP, 1, 1))
+    yield from flat_number.write_numbered(changed, flat, (max(1, groups), 1, 1), (FLAT_GROUP, 1, 1))

@@ -16,6 +16,7 @@ from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.tokens import Span, find_closing, split_at, text_between
 from hipsynth.tuning.optimize.function_text import choose_free_name
 from hipsynth.tuning.optimize.kernel_body import Body
+from hipsynth.tuning.optimize.launch_shape import has_flat_launches
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.source_changes.work_axes.number_parts import Digit, ExtentFactor, NumberPart, PartReader
 from hipsynth.tuning.optimize.source_changes.work_axes.numbered_kernel import SIDE, NumberedKernel
@@ -30,8 +31,15 @@ def list_numbered(
     program: ParsedProgram, kernel: KernelDefinition, grid: Shape, block: Shape
 ) -> Iterator[NumberedKernel]:
     """The program with the digits of the kernel's flat number along the axes, if it has such; raises NotUnderstood."""
-    if kernel.template or any(count > 1 for count in (*grid[1:], *block[1:])):
-        raise NotUnderstood("a template, or a grid that is not flat")
+    if kernel.template or not has_flat_launches(program, kernel):
+        raise NotUnderstood("a template, or a launch that is not flat")
+    yield from write_numbered(program, kernel, grid, block)
+
+
+def write_numbered(
+    program: ParsedProgram, kernel: KernelDefinition, grid: Shape, block: Shape
+) -> Iterator[NumberedKernel]:
+    """The same for a kernel that is known to have a flat number, as if its launches were flat; raises NotUnderstood."""
     text = _Writer(Body(program, kernel), block).write()
     side = math.ceil(math.sqrt(grid[0] * block[0]) / SIDE)  # how many there are along each axis is not known here
     yield NumberedKernel(text, (side, side, 1), (SIDE, SIDE, 1))

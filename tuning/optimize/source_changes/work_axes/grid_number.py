@@ -93,7 +93,7 @@ def _write_count(program: ParsedProgram, kernel: KernelDefinition, axis: int) ->
     called = dict(zip(launch.arguments, (parameter.name for parameter in kernel.parameters), strict=True))
     constants = find_constants(program)
     names = []
-    for factor in re.split(r"\s*\*\s*", read_shape_component(program.text, launch.grid, axis)):
+    for factor in re.split(r"\s*\*\s*", read_shape_component(program, launch.grid, axis)):
         if factor not in called and factor not in constants and not factor.isdecimal():
             raise NotUnderstood("a number of groups that the kernel does not know")
         names.append(called.get(factor, factor))

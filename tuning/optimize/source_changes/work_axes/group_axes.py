@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from hipsynth.source.edits import Edit, edit_text
 from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.launch_shape import read_shape_component
+from hipsynth.tuning.optimize.launch_shape import has_one_group, read_shape_component
 from hipsynth.tuning.optimize.program_model import (
     COORDINATES,
     KernelDefinition,
@@ -50,7 +50,8 @@ def list_numbered(
     coordinates = _read_coordinates(body, block)
     used = coordinates.list_group_axes()
     alone = {axis for _, axis in coordinates.places}
-    if any(grid[axis] > 1 for axis in range(3) if axis not in used) or alone & {axis for *_, axis in coordinates.pairs}:
+    unused = [axis for axis in range(3) if axis not in used]
+    if not has_one_group(program, kernel, unused) or alone & {axis for *_, axis in coordinates.pairs}:
         raise NotUnderstood("groups that the kernel does not tell apart, or one place in two sums")
     for image in itertools.permutations(range(3), len(used)):
         to = dict(zip(used, image, strict=True))
@@ -111,7 +112,7 @@ def _write_program(body: Body, coordinates: _Coordinates, to: dict[int, int]) ->
 def _edit_launch(body: Body, launch: LaunchStatement, to: dict[int, int]) -> Edit:
     counts = ["1", "1", "1"]
     for axis, other in to.items():
-        counts[other] = read_shape_component(body.program.text, launch.grid, axis)
+        counts[other] = read_shape_component(body.program, launch.grid, axis)
     rest = "".join(f", {part}" for part in launch.rest)
     shape = f"dim3({', '.join(counts)}), {launch.block}{rest}"
     text = f"{body.kernel.name}{launch.template}<<<{shape}>>>({', '.join(launch.arguments)});"

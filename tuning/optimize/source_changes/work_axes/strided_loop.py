@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.tokens import split_at, text_between
 from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.launch_shape import read_shape_component
+from hipsynth.tuning.optimize.launch_shape import has_flat_launches, read_shape_component
 from hipsynth.tuning.optimize.program_constants import find_constants, read_number
 from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.source_changes.integer_types import IntegerTypes
@@ -28,7 +28,7 @@ def list_numbered(
     program: ParsedProgram, kernel: KernelDefinition, grid: Shape, block: Shape
 ) -> Iterator[NumberedKernel]:
     """The program with a work-item for each iteration of the kernel's loop in strides; raises NotUnderstood."""
-    if kernel.template or any(count > 1 for count in (*grid[1:], *block[1:])):
+    if kernel.template or not has_flat_launches(program, kernel):
         raise NotUnderstood("a template, or groups along several axes")
     body = Body(program, kernel)
     body.check_plain()
@@ -41,8 +41,8 @@ def list_numbered(
     for launch in kernel.launches:
         passed = zip((each.name for each in kernel.parameters), launch.arguments, strict=True)
         count = host.format(**{name: value if value.isidentifier() else f"({value})" for name, value in passed})
-        rows = read_shape_component(program.text, launch.grid, 0)
-        size = read_shape_component(program.text, launch.block, 0)
+        rows = read_shape_component(program, launch.grid, 0)
+        size = read_shape_component(program, launch.block, 0)
         if find_constants(program).get(size, read_number(size)) != block[0]:
             raise NotUnderstood("groups whose size the source does not tell")
         rest = "".join(f", {part}" for part in launch.rest)

@@ -138,7 +138,7 @@ class GroupWriter:
     def _write_launch(self, launch: LaunchStatement) -> str:
         items = {axis: self._count_items(launch, axis) for axis in (0, 1)}
         groups = [self._count_groups(launch, axis, items[axis]) for axis in (0, 1)]
-        third = read_shape_component(self.program.text, launch.grid, 2)
+        third = read_shape_component(self.program, launch.grid, 2)
         grid = ", ".join([*groups, third] if third != "1" else groups)
         lanes = ", ".join(map(str, self.lanes))
         rest = "".join(f", {part}" for part in launch.rest)
@@ -149,7 +149,7 @@ class GroupWriter:
         """Groups of the new kernel along an axis: rounded up from the work-items, or from what they are rounded up
         from."""
         width = self.widths[axis]
-        grid, block = (read_shape_component(self.program.text, shape, axis) for shape in (launch.grid, launch.block))
+        grid, block = (read_shape_component(self.program, shape, axis) for shape in (launch.grid, launch.block))
         if block.isdigit() and width % int(block) == 0:
             rounded = re.fullmatch(rf"\((.+) \+ {int(block) - 1}\) / {block}", grid)
             if rounded and rounded[1].count("(") == rounded[1].count(")"):
@@ -157,6 +157,6 @@ class GroupWriter:
         return f"({items} + {width - 1}) / {width}"
 
     def _count_items(self, launch: LaunchStatement, axis: int) -> str:
-        sizes = [read_shape_component(self.program.text, shape, axis) for shape in (launch.grid, launch.block)]
+        sizes = [read_shape_component(self.program, shape, axis) for shape in (launch.grid, launch.block)]
         factors = [size if re.fullmatch(r"[\w.]+", size) else f"({size})" for size in sizes if size != "1"]
         return " * ".join(factors) or "1"
