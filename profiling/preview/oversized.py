@@ -36,7 +36,7 @@ def code_with_oversized(
         if not errors or any(Path(error.file).name != f"{text_id(text)}.hip" for error in errors):
             return None
         for error in errors:
-            oversized |= _refusals(error)
+            oversized |= _list_refusals(error)
         changed = _raise_limits(text, errors)
         if changed is None:
             return None
@@ -56,7 +56,7 @@ def note_oversized(code: Code) -> tuple[str, ...]:
     return (f"it does not compile for {', '.join(named)}: the prediction is of the other kernels",)
 
 
-def _refusals(error: LocalMemoryError) -> dict[str, str]:
+def _list_refusals(error: LocalMemoryError) -> dict[str, str]:
     """Why the device does not start a kernel, by its full name; by its base name, for other builds of a template that
     loses its body."""
     size = f"{error.bytes} bytes of LDS; at most {error.most}"

@@ -12,6 +12,7 @@ from hipsynth.tuning.optimize.called_text import list_called, list_words
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 
+_MADE = "<builtin>"  # the file of what macros make of parts, `d_##name`
 _FIXED = frozenset({"const", "constexpr", "__constant__"})
 
 
@@ -58,19 +59,24 @@ def _is_fixed(program: ParsedProgram, place: int) -> bool:
 
 
 def list_variables(program: ParsedProgram, span: Span) -> Iterator[tuple[str, int]]:
-    """Those that a piece of code names itself, or by macros."""
+    """Those that a piece of code names itself, or by macros; the place is -1 for a name that a macro makes of parts."""
     tokens = program.tokens[slice(*span)]
     written_out = list_words(program, span) - {token.text for token in tokens}
     for token in tokens:
-        yield from ((each.name, each.place[1]) for each in program.entities(token) if _is_outside(each))
+        yield from ((each.name, _find_place(each)) for each in program.entities(token) if _is_outside(each))
     for token in program.tokens if written_out else ():
         for entity in program.entities(token):
-            if token.text in written_out and _is_outside(entity) and entity.place[1] == token.start:
-                yield entity.name, token.start
+            if token.text in written_out and _is_outside(entity):
+                yield entity.name, _find_place(entity)
 
 
 def _is_outside(entity: Entity) -> bool:
-    return entity.user and entity.category == "variable" and not entity.local and not entity.shared
+    is_here = entity.user or entity.place[0] == _MADE
+    return is_here and entity.category == "variable" and not entity.local and not entity.shared
+
+
+def _find_place(entity: Entity) -> int:
+    return entity.place[1] if entity.user else -1
 
 
 def find_declaration(program: ParsedProgram, place: int) -> Span:

@@ -27,6 +27,8 @@ def find_hidden_pointers(program: ParsedProgram, kernel: KernelDefinition) -> st
         if _makes_pointers(program, span):
             return "it takes numbers or elements for pointers"
     for name, place in sorted(find_variables(program, kernel)):
+        if not any(token.start == place and token.text == name for token in program.tokens):
+            return f"a macro declares {name}, outside of functions"
         if _is_pointer(program, place):
             return f"{name}, outside of functions, may be a pointer to an array"
         if _is_exposed(program, place):
@@ -114,11 +116,6 @@ def find_variables(program: ParsedProgram, kernel: KernelDefinition) -> set[tupl
     return {variable for span in spans for variable in list_variables(program, span)}
 
 
-def _declares(program: ParsedProgram, at: int) -> bool:
-    token = program.tokens[at]
-    return any(entity.place == ("", token.start) for entity in program.entities(token))
-
-
 def _is_pointer(program: ParsedProgram, place: int) -> bool:
     """Whether a variable may hold a pointer, be it that of an array or structure; what is constant for the compiler has
     none to arrays of the device."""
@@ -128,7 +125,7 @@ def _is_pointer(program: ParsedProgram, place: int) -> bool:
         return False
     if {entity.shape for entity in program.entities(program.tokens[at])} <= {"integer", "real"}:
         return False
-    end = next(i for i in range(first, at + 1) if _declares(program, i))
+    end = next(i for i in range(first, at + 1) if program.declares_name(i))
     kind = re.sub(r"\bextern\b", "", text_between(program.unit, program.tokens, first, end))
     return "*" in words or may_hold_pointers(program, kind)
 

@@ -65,7 +65,7 @@ def _list_shape_values(program: ParsedProgram, name: str) -> list[str]:
     """The values of the variables of this name, each `dim3(...)`; [] if one has no such value, or may change later."""
     tokens, values = program.tokens, []
     named = [i for i, token in enumerate(tokens) if token.text == name and tokens[i - 1].text not in (".", "->")]
-    declared = [i for i in named if _declares(program, i)]
+    declared = [i for i in named if program.declares_name(i)]
     lent = find_lent(program, (1, len(tokens) - 2), {tokens[i].start for i in declared})
     if any(i in lent or _is_changed(program, i) for i in named if i not in declared):
         return []
@@ -77,11 +77,6 @@ def _list_shape_values(program: ParsedProgram, name: str) -> list[str]:
         inside = text_between(program.unit, tokens, opening + 1, find_closing(tokens, opening))
         values.append(f"dim3({inside})")
     return values
-
-
-def _declares(program: ParsedProgram, at: int) -> bool:
-    token = program.tokens[at]
-    return any(entity.place == ("", token.start) for entity in program.entities(token))
 
 
 def _is_changed(program: ParsedProgram, at: int) -> bool:
@@ -164,9 +159,13 @@ def is_number(program: ParsedProgram, name: str) -> bool:
         for token in program.tokens
         if token.text == name and not any(start <= token.start < end for start, end in device)
         for entity in program.entities(token)
+        if entity.category != "method"
     }
     return bool(entities) and all(
-        entity.shape == "integer" or entity.category in _NUMBERS or _returns_number(program, entity)
+        entity.shape == "integer"
+        or entity.category in _NUMBERS
+        or (entity.category == "field" and not entity.user)
+        or _returns_number(program, entity)
         for entity in entities
     )
 

@@ -103,7 +103,7 @@ class PointerValues:
         for i in range(2, len(tokens) - 1):
             text = tokens[i].text
             is_built = text in ("(", "{") and tokens[i - 2].text in _DECLARED_BY
-            if text != "=" and not is_built and not (text == ":" and self._declares(i)):
+            if text != "=" and not is_built and not (text == ":" and self._follows_declared(i)):
                 continue
             first = self._find_variable(i)
             if first >= 0 and (text == "=" or first == i - 1):
@@ -124,7 +124,7 @@ class PointerValues:
             name, opening = self.spell_token(first), i + 1 if text == "=" else i
             if text == "=" and tokens[opening].text != "{" and first < i - 1:
                 yield name, self._read_value(opening)
-            elif tokens[opening].text in ("{", "(") and (text == "=" or self._declares(first + 1)):
+            elif tokens[opening].text in ("{", "(") and (text == "=" or self._follows_declared(first + 1)):
                 inside = opening + 1, find_closing(tokens, opening)
                 yield from ((name, self._skip_designator(part)) for part in self._split_braces(inside))
 
@@ -154,7 +154,7 @@ class PointerValues:
             else:
                 return -1 if tokens[at - 1].text == "::" else at
 
-    def _declares(self, at: int) -> bool:
+    def _follows_declared(self, at: int) -> bool:
         """Whether the name before a token is declared there."""
         name = self.program.tokens[at - 1]
         return any(entity.user and entity.place[1] == name.start for entity in self.program.entities(name)

@@ -90,6 +90,11 @@ class ParsedProgram:
     def entities(self, token: Token) -> frozenset[Entity]:
         return self.referents.get(token.start, frozenset())
 
+    def declares_name(self, at: int) -> bool:
+        """Whether a token is the name that a declaration gives to what it declares."""
+        token = self.tokens[at]
+        return any(entity.place == ("", token.start) for entity in self.entities(token))
+
     def has_barrier(self, first: int, last: int) -> bool:
         """Whether the tokens [first, last) have a barrier or fence, also in functions that they call."""
         words = (token.text for token in self.tokens[first:last])

@@ -37,7 +37,7 @@ def _list_named(program: ParsedProgram, span: Span) -> Iterator[int]:
     while at < span[1]:
         if program.tokens[at].identifier:
             yield at
-        at = _skip(program, at) if program.tokens[at].text == "[" else at + 1
+        at = _skip_bracket(program, at) if program.tokens[at].text == "[" else at + 1
 
 
 def _list_grouped(program: ParsedProgram, opening: int, last: int) -> Iterator[Span]:
@@ -47,10 +47,10 @@ def _list_grouped(program: ParsedProgram, opening: int, last: int) -> Iterator[S
     before = tokens[opening - 1].text
     if tokens[opening].text != "(" or before == "*" or before in _HEADS or tokens[opening + 1].text == "*":
         return
-    end = _skip(program, opening)
+    end = _skip_bracket(program, opening)
     inside = opening + 1, end - 1
     while end < last and tokens[end].text in (".", "["):
-        end = _skip(program, end) if tokens[end].text == "[" else end + 2
+        end = _skip_bracket(program, end) if tokens[end].text == "[" else end + 2
     if before in _STEPS or (end < last and tokens[end].text in _CHANGES):
         yield inside
 
@@ -79,11 +79,11 @@ def _find_end(program: ParsedProgram, start: int, last: int) -> int:
     """The token that ends an expression: a comma, a semicolon or a bracket."""
     tokens, at = program.tokens, start
     while at < last and tokens[at].text not in _ENDS:
-        at = _skip(program, at) if tokens[at].text in OPENING else at + 1
+        at = _skip_bracket(program, at) if tokens[at].text in OPENING else at + 1
     return at
 
 
-def _skip(program: ParsedProgram, at: int) -> int:
+def _skip_bracket(program: ParsedProgram, at: int) -> int:
     """The token behind what a bracket encloses."""
     return max(at, find_closing(program.tokens, at)) + 1
 
@@ -140,7 +140,7 @@ def _takes_object(program: ParsedProgram, at: int, last: int, methods: Set[str])
     while end < last and tokens[end].text in (".", "["):
         if tokens[end].text == "." and tokens[end + 2].text in ("(", "<"):
             return tokens[end + 1].text in methods
-        end = _skip(program, end) if tokens[end].text == "[" else end + 2
+        end = _skip_bracket(program, end) if tokens[end].text == "[" else end + 2
     return end < last and end > at + 1 and tokens[end].text == "("
 
 

@@ -59,8 +59,25 @@ VARIABLES = {
     "an array whose address the host takes": write_text(
         "x[i] + kept[n - 1 - i]", "__device__ float kept[1000];", "(void)hipGetSymbolAddress((void**)&b, kept);"
     ),
+    "a pointer that a macro declares": write_text(
+        "x[i] + kept[n - 1 - i]", "#define DECLARE(T, name) __device__ T name;\nDECLARE(float*, kept)", COPIED
+    ),
+    "a pointer that a macro names": write_text(
+        "x[i] + d_kept[n - 1 - i]", "#define DECLARE(T, name) __device__ T d_##name;\nDECLARE(float*, kept)",
+        COPIED.replace("kept", "d_kept"),
+    ),
+    "a pointer of a macro alone": write_text(
+        "x[i] + kept[n - 1 - i]", "#define STATE __device__ float* kept;\nSTATE", COPIED
+    ),
+    "a pointer that macros name": write_text(
+        "x[i] + KEPT[n - 1 - i]", "#define NAME kept\n#define KEPT kept\n__device__ float* NAME;", COPIED
+    ),
+    "an array that a macro declares": write_text(
+        "x[i] + kept[n - 1 - i]", "#define DECLARE(name) __device__ float name[1000];\nDECLARE(kept)",
+        "(void)hipGetSymbolAddress((void**)&b, kept);",
+    ),
     "a managed array": write_text("x[i] + kept[n - 1 - i]", "__managed__ float kept[1000];", "b = kept;"),
-}
+}  # fmt: skip
 NODE = "struct Node { float value; Node* next; };"
 OWNER = "class Owner { float* p;\n public:\n  Owner(float* q) : p(q) {}\n  __device__ float at(int i) const "
 OWNER += "{ return p[i]; }\n};"
