@@ -116,6 +116,7 @@ def test_implicit_writes_are_declared(arch: str) -> None:
     assert wrong == []
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("arch", ARCHS)
 def test_implicit_reads_are_declared(arch: str) -> None:
     wrong = []

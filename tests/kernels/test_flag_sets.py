@@ -15,6 +15,7 @@ PROGRAM = Path(__file__).with_name("flag_sets.hip")
 SAME_CODE = {"--std=c++17 -O3 -ffast-math": "-O3 -ffast-math"}  # C++17 is the default
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("arch", list_architectures())
 def test_every_flag_set_makes_code_of_its_own(arch: str, tmp_path: Path) -> None:
     needs.compiler()

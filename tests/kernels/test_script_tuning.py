@@ -116,6 +116,7 @@ print(f"{x.nbytes / time_ms:.0f} GB/s after {time.perf_counter() - began:.3f} s"
 """
 
 
+@pytest.mark.full
 def test_larger_blocks_are_found_and_verified(tmp_path: Path) -> None:
     script, out = tmp_path / "script.py", tmp_path / "faster.py"
     script.write_text(DOUBLE + SMALL_BLOCKS)

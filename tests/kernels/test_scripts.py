@@ -342,6 +342,7 @@ print(sorted(name for _, _, names in os.walk(CACHE) for name in names if name.st
 """
 
 
+@pytest.mark.full
 def test_compiled_kernels_are_found_by_the_same_script_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled_kernels, "cache_dir", lambda: tmp_path / "cache")
     leave = """

@@ -79,6 +79,7 @@ def test_documents_of_training_say_what_applies(tmp_path: Path) -> None:
         TrainDocument.of(tmp_path, {**record, "context": "long"})  # type: ignore[typeddict-item]
 
 
+@pytest.mark.full
 def test_evaluate_prints_a_table_and_writes_figures(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hipsynth.training.models.baselines.cached_disassembly", lambda *_: None)
     document = run(

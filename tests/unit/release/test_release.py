@@ -222,6 +222,7 @@ def test_statistics_count_skeletons_opcodes_and_labels(work: Path, release: Path
         assert 0 < found.skeletons <= found.programs.total
 
 
+@pytest.mark.full
 def test_training_reads_a_release_and_splits_it_by_its_lineages() -> None:
     samples = load_samples(V1)
     parts = split_samples(samples)

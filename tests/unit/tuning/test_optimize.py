@@ -466,6 +466,7 @@ def test_slow_predictions_give_way_to_runs(program: ParsedProgram) -> None:
     assert len(found.steps) >= 5 and now[0] <= 72.0 + 10.0
 
 
+@pytest.mark.full
 def test_what_is_predicted_to_be_much_slower_is_not_executed(program: ParsedProgram) -> None:
     def list_coarsened(predicted: float) -> list[str]:
         measure = Fake()

@@ -58,6 +58,7 @@ def test_sizes_to_verify_come_from_constants_and_options() -> None:
     assert all(isinstance(word, ConstantSetting) and 16 <= word.value <= 64 for words in drawn for word in words)
 
 
+@pytest.mark.full
 def test_a_program_of_one_size_is_optimized_with_sizes_it_never_had(tmp_path: Path) -> None:
     result = optimize_program(OptimizeRequest(FIXED, target_of("gfx942"), 8.0, clock_s=400.0, journal=tmp_path))
     assert result.status == "improved" and result.speedup > 1.1
