@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from kernel_texts import COUNTING, PRINTING, declare_before_kernels
 
 from hipsynth.tuning.optimize.fused_program import Fusion
 from hipsynth.tuning.optimize.joinable_kernels import check_joinable
@@ -93,12 +94,10 @@ def test_the_same_place_is_recognised_by_its_text_only() -> None:
 
 def test_structures_may_have_arrays_as_members() -> None:
     text = SAME.replace("float a, int n)", "Arrays a, int n)").replace("a * x[i]", "a.factors[i] * x[i]")
-    text = text.replace("__global__", "struct Arrays { float* factors; };\n__global__", 1).replace("2.0f", "Arrays{c}")
+    text = declare_before_kernels(text, "struct Arrays { float* factors; };").replace("2.0f", "Arrays{c}")
     assert fused(text) == [], "the second launch writes what is a member for the first one"
     for alias in ("using Arrays = float;", "typedef float Arrays;"):
-        assert len(
-            fused(SAME.replace("float a, int n)", "Arrays a, int n)").replace("__global__", f"{alias}\n__global__", 1))
-        )
+        assert len(fused(declare_before_kernels(SAME.replace("float a, int n)", "Arrays a, int n)"), alias)))
 
 
 KEPT = "__device__ float kept[1000];"
@@ -122,12 +121,12 @@ APART = {
 def test_launches_that_meet_in_variables_of_the_device_stay(what: str) -> None:
     second, first, variables = APART[what]
     text = SAME.replace("if (at < count) y[i] = x[i] + a;", second).replace("out[i] = a * x[i];", first)
-    assert fused(text.replace("__global__", f"{variables}\n__global__", 1)) == []
+    assert fused(declare_before_kernels(text, variables)) == []
 
 
 def test_constants_of_the_device_keep_no_launches_apart() -> None:
     text = SAME.replace("a * x[i]", "kOne[0] * x[i]").replace("x[i] + a", "kOne[0] + x[i]")
-    assert fused(text.replace("__global__", "__constant__ float kOne[1];\n__global__", 1))
+    assert fused(declare_before_kernels(text, "__constant__ float kOne[1];"))
 
 
 @pytest.mark.parametrize("arguments", ["b, c, 3.0f, ++n", "b, c, 3.0f, n = 9", "b, c, next(), n"])
@@ -147,7 +146,7 @@ def test_parameters_that_a_kernel_changes_are_its_own(change: str, passed: str) 
     text = text.replace("float *a, *b, *c;", "float *a, *b, *c, *d;").replace(
         "if (hip", "if (hipMalloc(&d, 4 * n) || hip"
     )
-    text = text.replace("__global__", "__device__ void cut(int& n) { n -= 900; }\n__global__", 1)
+    text = declare_before_kernels(text, "__device__ void cut(int& n) { n -= 900; }")
     found = fused(text)[0]
     assert f"2.0f, {passed});" in found.text
     conditions = Conditions(exact=True)
@@ -164,9 +163,9 @@ def test_launches_whose_indices_are_cut_stay(kind: str) -> None:
 
 
 BACKWARDS = SAME.replace("y[i] = x[i] + a;", "y[i] = x[count - 1 - i] + a;")
-PUT = "template <typename T> __device__ void put(T& to, T v) { to = v; }\n__global__"
-TURN = "__device__ void turn(int& j, int n) { j = n - 1 - j; }\n__global__"
-CELL = "struct Cell { float v; __device__ void set(float w) { v = w; } };\n__global__"
+PUT = "template <typename T> __device__ void put(T& to, T v) { to = v; }"
+TURN = "__device__ void turn(int& j, int n) { j = n - 1 - j; }"
+CELL = "struct Cell { float v; __device__ void set(float w) { v = w; } };"
 
 
 @pytest.mark.parametrize(
@@ -184,7 +183,7 @@ CELL = "struct Cell { float v; __device__ void set(float w) { v = w; } };\n__glo
     ],
 )
 def test_elements_that_are_written_by_another_name_keep_launches_apart(old: str, new: str, functions: str) -> None:
-    text = BACKWARDS.replace(old, new).replace("__global__", functions or "__global__", 1)
+    text = declare_before_kernels(BACKWARDS.replace(old, new), functions)
     assert text != BACKWARDS and fused(text) == []
 
 
@@ -207,7 +206,7 @@ def test_arrays_that_a_kernel_takes_for_constants_may_be_written(cast: str) -> N
 
 def test_elements_that_methods_change_keep_launches_apart() -> None:
     text = BACKWARDS.replace("a * x[i]", "Cell{a * x[i].v}").replace("float* ", "Cell* ").replace("float *a", "Cell *a")
-    text = text.replace("x[count - 1 - i] + a", "x[count - 1 - i]").replace("__global__", CELL, 1)
+    text = declare_before_kernels(text.replace("x[count - 1 - i] + a", "x[count - 1 - i]"), CELL)
     assert fused(text.replace("out[i] = Cell{a * x[i].v}", "out[i].set(a * x[i].v)")) == []
     read = text.replace("float w) { v = w; }", "float w) const {}").replace(
         "out[i] = Cell{a * x[i].v}", "out[i].set(a)"
@@ -220,28 +219,26 @@ def test_elements_that_methods_change_keep_launches_apart() -> None:
 @pytest.mark.parametrize("change", ["turn(j, count);", "int& k = j; k = count - 1 - k;", "(j) = count - 1 - at;"])
 def test_subscripts_that_are_changed_by_another_name_keep_launches_apart(change: str) -> None:
     text = SAME.replace("if (at < count) y[i] = x[i] + a;", f"int j = at; {change} if (at < count) y[at] = x[j] + a;")
-    assert fused(text.replace("__global__", TURN, 1)) == []
-    assert fused(text.replace("__global__", TURN, 1).replace(change, "const int& k = j;"))
+    assert fused(declare_before_kernels(text, TURN)) == []
+    assert fused(declare_before_kernels(text, TURN).replace(change, "const int& k = j;"))
 
 
-LOG = '__device__ void note(int i) { printf("%d", i); }\n__global__'
-WRITE = "#define OUT note\n__device__ void write(int i) { OUT(i); }\n__global__"
-COUNT = "__device__ int next() { static int calls = 0; return ++calls; }\n__global__"
+WRITE = f"{PRINTING}\n#define OUT note\n__device__ void write(int i) {{ OUT(i); }}"
 
 
 @pytest.mark.parametrize(
     ("statement", "functions", "reason"),
     [
-        ('printf("%d\\n", i);', "__global__", "it uses printf"),
-        ("note(i);", LOG, "it uses printf"),
-        ("NOTE(i);", '#define NOTE(i) printf("%d", i)\n__global__', "it uses printf"),
-        ("write(i);", LOG.replace("__global__", WRITE), "it uses printf"),
-        ("if (x[i] < 0) abort();", "__global__", "it uses abort"),
+        ('printf("%d\\n", i);', "", "it uses printf"),
+        ("note(i);", PRINTING, "it uses printf"),
+        ("NOTE(i);", '#define NOTE(i) printf("%d", i)', "it uses printf"),
+        ("write(i);", WRITE, "it uses printf"),
+        ("if (x[i] < 0) abort();", "", "it uses abort"),
     ],
 )  # fmt: skip
 def test_what_launches_print_keeps_its_order(statement: str, functions: str, reason: str) -> None:
     text = SAME.replace("out[i] = ", f"{statement}\n  out[i] = ").replace("y[i] = ", f"{{ {statement} }} y[i] = ")
-    program = read_program(text.replace("__global__", functions, 1), "gfx942")
+    program = read_program(declare_before_kernels(text, functions), "gfx942")
     assert list(find_fusions(program)) == []
     with pytest.raises(NotUnderstood, match=reason):
         check_joinable(program, program.kernels[0])
@@ -249,8 +246,8 @@ def test_what_launches_print_keeps_its_order(statement: str, functions: str, rea
 
 def test_static_variables_of_functions_keep_launches_apart() -> None:
     text = SAME.replace("a * x[i]", "next() * x[i]").replace("x[i] + a", "next() + x[i]")
-    assert fused(text.replace("__global__", COUNT, 1)) == []
-    assert fused(text.replace("__global__", COUNT.replace("static int calls = 0; return ++calls", "return 1"), 1))
+    assert fused(declare_before_kernels(text, COUNTING)) == []
+    assert fused(declare_before_kernels(text, COUNTING.replace("static int calls = 0; return ++calls", "return 1")))
 
 
 @pytest.mark.parametrize(

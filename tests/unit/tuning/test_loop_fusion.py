@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from kernel_texts import COUNTING, PRINTING, declare_before_kernels
 
 from hipsynth.tuning.optimize.kernel_fusion_one_group import find_launch_loops
 from hipsynth.tuning.optimize.program_model import read_program
@@ -38,11 +39,7 @@ LOOP
   return 0;
 }
 """
-FUNCTIONS = """
-__shared__ int tile[64];
-__device__ void note(int i) { printf("%d", i); }
-__device__ void count() { static int calls = 0; ++calls; }
-"""
+FUNCTIONS = f"__shared__ int tile[64];\n{PRINTING}\n{COUNTING}"
 # The diagonals of a table, of which each needs the two before.
 DIAGONAL = """
 __global__ void diagonal(const int* letters, const int* before2, const int* before, int* now, int d, int n) {
@@ -141,7 +138,7 @@ OTHERS = [
     ("diagonals", "  now[i] =", "  note(i);\n  now[i] ="),
     ("diagonals", "  now[i] =", "  static int calls;\n  calls = i;\n  now[i] ="),
     ("diagonals", "  now[i] =", "  static __device__ int calls;\n  calls = i;\n  now[i] ="),
-    ("diagonals", "  now[i] =", "  count();\n  now[i] ="),
+    ("diagonals", "  now[i] =", "  next();\n  now[i] ="),
     ("diagonals", "  now[i] =", "  tile[i % 64] = i;\n  now[i] ="),
     ("steps", "std::swap(a, b);", "std::swap(a, b); hipMemset(a, 0, 4);"),
 ]
@@ -152,7 +149,7 @@ def test_other_loops_stay(name: str, old: str, new: str) -> None:
     if old == "LAST":
         old, new = "  std::printf", f"{new}  std::printf"
     assert old in TEXTS[name]
-    assert join(TEXTS[name].replace("kBlock = 64;\n", f"kBlock = 64;\n{FUNCTIONS}").replace(old, new)) == []
+    assert join(declare_before_kernels(TEXTS[name], FUNCTIONS).replace(old, new)) == []
 
 
 def test_constants_of_a_function_are_no_static_variables() -> None:
