@@ -28,7 +28,7 @@ _WIDE_TYPES = frozenset(
 ) | {f"{sign}int{bits}_t" for sign in ("", "u") for bits in (32, 64)}
 
 
-def _divide(a: Any, b: Any) -> Any:
+def _divide_towards_zero(a: Any, b: Any) -> Any:
     """Rounded towards zero, but for floats."""
     if isinstance(a, float) or isinstance(b, float):
         return a / b
@@ -47,8 +47,8 @@ _BINARY: Mapping[str, tuple[int, Callable[[Any, Any], Any]]] = {
     "|": (3, operator.or_), "^": (4, operator.xor), "&": (5, operator.and_), "==": (6, operator.eq),
     "!=": (6, operator.ne), "<": (7, operator.lt), "<=": (7, operator.le), ">": (7, operator.gt),
     ">=": (7, operator.ge), "<<": (8, lambda a, b: a << _check_shift(b)), ">>": (8, lambda a, b: a >> _check_shift(b)),
-    "+": (9, operator.add), "-": (9, operator.sub), "*": (10, operator.mul), "/": (10, _divide),
-    "%": (10, lambda a, b: a - b * _divide(a, b)),
+    "+": (9, operator.add), "-": (9, operator.sub), "*": (10, operator.mul), "/": (10, _divide_towards_zero),
+    "%": (10, lambda a, b: a - b * _divide_towards_zero(a, b)),
 }  # fmt: skip
 # Sign before an operand -> the same with a number before it.
 _SIGNS = {"-": ("*", -1), "+": ("*", 1), "~": ("^", -1), "!": ("==", 0)}
