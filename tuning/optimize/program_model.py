@@ -183,6 +183,8 @@ def _find_launches(
     program: ParsedProgram, parsed: ProgramModel, name: str, parameters: int
 ) -> tuple[tuple[LaunchStatement, ...], str]:
     """The launches of a kernel, and why they cannot all be changed."""
+    if any(name in words for words in program.macros.values()):
+        return (), "a macro names it"
     tokens = program.tokens
     written = _launches_by_token(program, parsed)
     named = {kernel.name_start for kernel in parsed.kernels}

@@ -30,6 +30,12 @@ def test_work_items_that_look_at_each_other_depend_on_their_group() -> None:
     assert read_program(inside, "gfx942").kernels[0].together == "it uses volatile"
 
 
+def test_launches_in_macros_cannot_be_changed() -> None:
+    assert read_program(OLD, "gfx942").kernels[0].fixed == ""
+    text = OLD.replace("int main() {", "#define RUN scale<<<1, 64>>>(nullptr, 0)\nint main() { RUN;")
+    assert read_program(text, "gfx942").kernels[0].fixed == "a macro names it"
+
+
 def test_names_that_a_program_defines_itself_stay() -> None:
     text = (
         "#define hipThreadIdx_x (63 - threadIdx.x)\n__global__ void k(int* x) { x[hipThreadIdx_x] = hipThreadIdx_y; }\n"
