@@ -152,6 +152,7 @@ REFUSED = {
     "a use of the row itself": SUM.replace("sum += ", "sum += row + "),
     "its lane": SUM.replace("c[row * n + col] = sum", "c[row * n + col] = sum + threadIdx.x"),
     "a jump after the loop": SUM + " if (sum > 1) return; c[row * n + col] = 2;",
+    "a loop of two variables": SUM.replace("int k = 0", "int k = 0, l = 0"),
     "a condition on both axes": "if (row > col) return; " + SUM,
     "a name that is used": SUM.replace("sum", "lane"),
 }

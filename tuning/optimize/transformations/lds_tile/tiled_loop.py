@@ -252,7 +252,10 @@ class TilingReader:
         if len(parts) != 3:
             raise NotUnderstood("another loop")
         (a, b), (c, d), (e, f) = parts
-        (variable,) = self._read_definitions(Statement("simple", a, b + 1))
+        definitions = list(self._read_definitions(Statement("simple", a, b + 1)))
+        if len(definitions) != 1:
+            raise NotUnderstood("a loop of several variables")
+        variable = definitions[0]
         compared = [tokens[c].text, tokens[c + 1].text] == [variable.name, "<"]
         stepped = [t.text for t in tokens[e:f]] in ([variable.name, "++"], ["++", variable.name])
         if not compared or not stepped or variable.axes or self.find_axes((c + 2, d)) or "*" in variable.type:
