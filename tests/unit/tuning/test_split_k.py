@@ -125,6 +125,10 @@ LEFT_ALONE = {
     "groups along z": START + LOOP + "c[row * n + col] = sum + blockIdx.z;",
     "inside a loop": START + "for (int j = 0; j < 2; ++j) {" + LOOP + "c[row * n + col] = sum; }",
     "a name that is used": START + LOOP + "const float part = sum; c[row * n + col] = part;",
+    "a variable that the body steps": START
+    + LOOP.replace("sum +=", "{ ++i; sum +=").replace("];", "]; }")
+    + "c[row * n + col] = sum;",
+    "an integer to which floats are added": START.replace("float", "int") + LOOP + "c[row * n + col] = sum;",
     "two types": START + "int count = 0; for (int i = 0; i < k; ++i) { sum += a[i]; count += a[i] > 3; }\n"
     "  c[row * n + col] = sum / count;",
 }
@@ -133,6 +137,14 @@ LEFT_ALONE = {
 @pytest.mark.parametrize("what", LEFT_ALONE)
 def test_other_kernels_are_left_alone(what: str) -> None:
     assert split(write(LEFT_ALONE[what])) == []
+
+
+@pytest.mark.parametrize("added", ["i * row", "x[i % 4] > row", "order[i]", "blockIdx.x + (i & 3)"])
+def test_sums_of_integers_are_split(added: str) -> None:
+    sums = f"for (int i = 0; i < k; ++i) sum += {added};\n  c[row * n + col] = sum;"
+    body = f"const int x[4] = {{0, 1, 2, 3}};\n  int sum = 0;\n  {sums}"
+    text = write(body).replace("const float* b", "const int* order").replace("(a, b, c", "(a, (const int*)b, c")
+    assert split(text)
 
 
 def test_a_file_may_end_with_its_kernel() -> None:

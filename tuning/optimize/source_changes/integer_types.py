@@ -63,6 +63,32 @@ class IntegerTypes:
             at = stop + 1
         return ""
 
+    def is_integer(self, span: Span) -> bool:
+        """Whether an expression is one of integers alone: numbers, coordinates, variables, and elements of arrays."""
+        return bool(self.find(span)) or all(self._is_integer_token(i) for i in range(*span))
+
+    def _is_integer_token(self, at: int) -> bool:
+        """Whether a token is a sign, or stands for an integer or an array of such; a member's is that of its object."""
+        tokens, text = self.body.tokens, self.body.tokens[at].text
+        if not re.match(r"[\w\"'.]", text):
+            return text != "->"
+        if text == "." or tokens[at - 1].text == ".":
+            return tokens[at - 2 if text != "." else at - 1].text in COORDINATES
+        if not tokens[at].identifier or tokens[at + 1].text == "(":
+            return bool(_NUMBER.fullmatch(text))
+        return text in COORDINATES or bool(self._find_name(at) or self._find_element(at))
+
+    def _find_element(self, at: int) -> str:
+        """The type of the elements of the array that a name stands for; "" for others."""
+        tokens, place = self.body.tokens, self.body.local(self.body.tokens[at])
+        if tokens[at + 1].text != "[":
+            return ""
+        if place < 0:
+            bases = {parameter.name: parameter.base for parameter in self.body.kernel.parameters}
+            return _TYPES.get(bases.get(tokens[at].text, ""), "")
+        words = [tokens[i].text for i in range(*self.body.find_declared_type(place))]
+        return _TYPES.get(" ".join(word for word in words if word not in {"__shared__", *_LEFT_OUT}), "")
+
     def find_operand_end(self, at: int) -> int:
         """The token behind the operand that begins at a token: a number, a name with what follows it, an expression in
         brackets, or a cast of such; `at` for anything else."""
@@ -100,8 +126,7 @@ class IntegerTypes:
         if text in _CHOICES and tokens[start + 1].text == "(" and find_closing(tokens, start + 1) == end - 1:
             return self._find_choice((start + 2, end - 1))
         if length > 1 and tokens[start + 1].text == "[" and find_closing(tokens, start + 1) == end - 1:
-            bases = {parameter.name: parameter.base for parameter in self.body.kernel.parameters}
-            return _TYPES.get(bases.get(text, ""), "") if self.body.local(tokens[start]) < 0 else ""
+            return self._find_element(start)
         return self._find_name(start) if length == 1 else ""
 
     def _find_choice(self, span: Span) -> str:

@@ -19,11 +19,12 @@ from hipsynth.simulator import devices
 from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.layout import read_indent
 from hipsynth.source.parse import Token
-from hipsynth.source.tokens import find_closing
+from hipsynth.source.tokens import Span, find_closing
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.launch_shape import write_dim3
 from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
+from hipsynth.tuning.optimize.source_changes.integer_types import IntegerTypes
 from hipsynth.tuning.optimize.source_changes.row_loops import LoopSteps, RowLoop, RowReader
 from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
 from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
@@ -113,6 +114,9 @@ def _read_sums(reader: RowReader, statement: Statement, rest: tuple[Statement, .
     if len(declared) != 1 or any(part.kind == "jump" for part in statement.inner()):
         raise NotUnderstood("a loop of another form")
     variable = tokens[declared[0]]
+    (inside,) = statement.parts
+    if variable.start in body.changed(inside.span):
+        raise NotUnderstood("a loop that changes its variable")
     steps = reader.read_steps(RowLoop(statement, statement, variable.start, {}, ()), variable.text)
     bounds = [i for i in range(*statement.head) if tokens[i].identifier and body.local(tokens[i]) != variable.start]
     reader.check_unchanged((kernel.first, statement.start), [])
@@ -126,13 +130,16 @@ def _read_sums(reader: RowReader, statement: Statement, rest: tuple[Statement, .
     if not places or used & shared or len(kinds) != 1 or not kinds <= {"float", "double", "int", "unsigned"}:
         raise NotUnderstood("a loop that passes on something else than sums of one type")
     for place in places:
-        _check_added(body, statement, place)
+        for value in _list_added(body, statement, place):
+            if kinds <= {"int", "unsigned"} and not IntegerTypes(body).is_integer(value):
+                raise NotUnderstood("an integer that may be rounded in each iteration")
     sums = tuple(_read_sum(body, place, statement.start) for place in places)
     return _SummingLoop(reader, statement, steps, variable.text, kinds.pop(), sums, rest)
 
 
-def _check_added(body: Body, loop: Statement, place: int) -> None:
-    """Raises NotUnderstood unless the loop does nothing with a variable but add to it."""
+def _list_added(body: Body, loop: Statement, place: int) -> Iterator[Span]:
+    """What a loop adds to a variable: each value, or the sum with it. Raises NotUnderstood if the loop does anything
+    else with the variable."""
     tokens = body.tokens
     uses = [i for i in range(loop.start, loop.end) if body.local(tokens[i]) == place]
     while uses:
@@ -146,6 +153,7 @@ def _check_added(body: Body, loop: Statement, place: int) -> None:
         if statement is None or statement.kind != "simple" or statement.start != at:
             raise NotUnderstood(f"{tokens[at].text} is used in the loop")
         if tokens[end].text == "+=":
+            yield end + 1, statement.end - 1
             continue
         again = uses.pop(0) if uses and uses[0] < statement.end else -1
         plus = again == end + 1 and tokens[end + 1 + len(name)].text == "+"
@@ -153,6 +161,7 @@ def _check_added(body: Body, loop: Statement, place: int) -> None:
         last = fused and tokens[again - 1].text == "," and again + len(name) == statement.end - 2
         if tokens[end].text != "=" or [t.text for t in tokens[again : again + len(name)]] != name or not (plus or last):
             raise NotUnderstood(f"{tokens[at].text} is not a sum")
+        yield end + 1, statement.end - 1
 
 
 def _read_sum(body: Body, place: int, loop: int) -> _Sum:
