@@ -69,6 +69,14 @@ def test_grids_that_are_too_large_to_replay_are_sampled(tmp_path: Path) -> None:
     assert strategy(larger) == "replayed" and not larger["unreplayed"]
 
 
+@pytest.mark.parametrize(("replayable", "replays"), [(128, 1), (256, 2), (512, 3)])
+def test_replays_of_a_device_share_their_limit(replayable: int, replays: int, tmp_path: Path) -> None:
+    how = {"sampling_units": 12, "sample_above": ABOVE, "replayable": replayable, "reuse": False}
+    results = launches("mi250", tmp_path, "alike", 3, **how)
+    assert [strategy(each) for each in results] == ["replayed"] * replays + ["sampled"] * (3 - replays)
+    assert [each["unreplayed"] for each in results] == [strategy(each) == "sampled" for each in results]
+
+
 @pytest.mark.parametrize("name", DEVICES)
 @pytest.mark.parametrize("kernel", ["product_64", "product_64_buffered", "product_matrix"])
 def test_products_are_replayed_exactly(name: str, kernel: str, tmp_path: Path) -> None:
