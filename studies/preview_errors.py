@@ -29,9 +29,9 @@ from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.source.names import base_name
 from hipsynth.toolchain.flags import OPENMP
 from hipsynth.training.analytic.examples import (
-    JOB_SECONDS,
     BuildSamples,
     group_builds,
+    job_limit_s,
     matching_preview,
     mean_quantities,
     previews_of,
@@ -90,7 +90,7 @@ def compared(sample: LabelledSample, found: ProgramPreviews) -> PreviewRow:
     if preview is None:
         name = base_name(sample.kernel)
         reasons = dict.fromkeys(
-            launch_preview.reason for launch_preview in found.failures if launch_preview.kernel == name
+            launch_preview.reason for launch_preview in found.failures if launch_preview.kernel in ("", name)
         )
         return row_of(sample, {}, "; ".join(reasons) or NO_LAUNCH)
     previewed = mean_quantities(found.previews, preview, sample)
@@ -139,7 +139,7 @@ def compare(
     jobs = [PreviewJob(build, known.get((first.family, str(first.extra.get("name"))))) for build in builds
             for first in build.samples[:1]]  # fmt: skip
     rows: list[PreviewRow] = []
-    for outcome in map_unordered(rows_of, jobs, workers, "local", JOB_SECONDS):
+    for outcome in map_unordered(rows_of, jobs, workers, "local", job_limit_s(builds)):
         if isinstance(outcome.error, HipsynthError):  # its worker ended
             rows += [row_of(sample, {}, outcome.error.reason) for sample in jobs[outcome.index].build.samples]
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,9 +11,10 @@ from dataclasses import dataclass
 from hipsynth.core.errors import BadInput, HipsynthError
 from hipsynth.core.languages import TRITON
 from hipsynth.core.program import Project
+from hipsynth.core.time_limit import PREDICTION_SECONDS, processor_time_limit
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.preview.interpret import Preview
-from hipsynth.profiling.preview.programs import ProgramPreviews, device_code, preview_program
+from hipsynth.profiling.preview.programs import PreviewFailure, ProgramPreviews, device_code, preview_program
 from hipsynth.profiling.preview.script_launches import preview_script_text
 from hipsynth.simulator.devices import load_device
 from hipsynth.source.names import short_name
@@ -21,7 +23,7 @@ from hipsynth.training.analytic.model import SENSITIVITY, Example
 from hipsynth.training.analytic.quantities import NAMES, Quantities, metric_quantities
 from hipsynth.training.data.dataset import LabelledSample
 
-JOB_SECONDS = 600.0
+BUSY = 10  # times that a job may take longer than the processor time that its runs have
 
 
 @dataclass(frozen=True)
@@ -62,15 +64,32 @@ def preview_build(build: BuildSamples) -> list[PreviewFeatures | None]:
 
 
 def previews_of(build: BuildSamples, flags: str = "", project: Project | None = None) -> list[ProgramPreviews]:
-    """The previews of each sample's run. `flags`: what the build needs besides the flags of the labels; `project`: the
-    folder that the program runs in. Raises CompileFailed, BadInput."""
+    """The previews of each sample's run, each within the processor time that `synth predict` has. `flags`: what the
+    build needs besides the flags of the labels; `project`: the folder that the program runs in. Raises CompileFailed,
+    and BadInput without a kernel."""
     first = build.samples[0]
     if first.language == TRITON:
-        return [_preview_script(sample) for sample in build.samples]
+        return [_preview_run(functools.partial(_preview_script, sample)) for sample in build.samples]
     code = device_code(first.program_text or first.text, first.arch, f"{first.flags} {flags}".strip(), project=project)
     runs = dict.fromkeys(map(_run_of, build.samples))  # a run has a sample for each kernel
-    previews = {run: preview_program(run[0], code, run[1], run[2], project) for run in runs}
+    previews = {
+        run: _preview_run(functools.partial(preview_program, run[0], code, run[1], run[2], project)) for run in runs
+    }
     return [previews[_run_of(sample)] for sample in build.samples]
+
+
+def _preview_run(preview: Callable[[], ProgramPreviews]) -> ProgramPreviews:
+    """The previews of one run, or why there are none."""
+    try:
+        with processor_time_limit(PREDICTION_SECONDS):
+            return preview()
+    except BadInput as error:
+        return ProgramPreviews([], [PreviewFailure("", error.what, error.reason)])
+
+
+def job_limit_s(builds: Sequence[BuildSamples]) -> float:
+    """Seconds after which a job of previews must hang."""
+    return BUSY * PREDICTION_SECONDS * max((len(set(map(_run_of, build.samples))) for build in builds), default=1)
 
 
 def _preview_script(sample: LabelledSample) -> ProgramPreviews:
@@ -162,7 +181,7 @@ def preview_samples(
     jobs = group_builds(samples)
     place = {id(sample): i for i, sample in enumerate(samples)}
     features: list[PreviewFeatures | None] = [None] * len(samples)
-    for finished, outcome in enumerate(map_unordered(preview_build, jobs, workers, "local", JOB_SECONDS), 1):
+    for finished, outcome in enumerate(map_unordered(preview_build, jobs, workers, "local", job_limit_s(jobs)), 1):
         lost = isinstance(outcome.error, HipsynthError)  # its worker ended
         results = [None] * len(jobs[outcome.index].samples) if lost else outcome.get()
         for sample, result in zip(jobs[outcome.index].samples, results, strict=True):

@@ -13,10 +13,10 @@ from hipsynth.core.errors import HipsynthError, MissingDependency
 from hipsynth.core.json_lines import append_json_line, read_documents
 from hipsynth.core.workers import map_unordered
 from hipsynth.training.analytic.examples import (
-    JOB_SECONDS,
     BuildSamples,
     PreviewFeatures,
     group_builds,
+    job_limit_s,
     preview_build,
 )
 from hipsynth.training.data.dataset import LabelledSample
@@ -50,7 +50,7 @@ def collect_outcomes(
     previews = read_outcomes(path)
     missing = [sample for sample in samples if sample_id(sample) not in previews]
     jobs = group_builds(missing)
-    for finished, outcome in enumerate(map_unordered(preview_build, jobs, workers, "local", JOB_SECONDS), 1):
+    for finished, outcome in enumerate(map_unordered(preview_build, jobs, workers, "local", job_limit_s(jobs)), 1):
         if isinstance(outcome.error, MissingDependency):
             raise outcome.error
         build = jobs[outcome.index]

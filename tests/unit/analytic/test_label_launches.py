@@ -7,11 +7,22 @@ from dataclasses import replace
 
 import pytest
 
-from hipsynth.profiling.preview.interpret import Preview
+from hipsynth.core.errors import BadInput
+from hipsynth.core.reasons import Reason
+from hipsynth.profiling.preview.interpret import Code, Preview
 from hipsynth.profiling.preview.launch import DeviceLaunch
-from hipsynth.training.analytic import baseline
+from hipsynth.profiling.preview.programs import ProgramPreviews
+from hipsynth.training.analytic import baseline, examples
 from hipsynth.training.analytic.baseline import AnalyticBaseline
-from hipsynth.training.analytic.examples import PreviewFeatures, launches_of, matching_preview, mean_quantities
+from hipsynth.training.analytic.examples import (
+    BuildSamples,
+    PreviewFeatures,
+    job_limit_s,
+    launches_of,
+    matching_preview,
+    mean_quantities,
+    previews_of,
+)
 from hipsynth.training.data.dataset import LabelledSample
 
 
@@ -25,6 +36,27 @@ def sample_of(dispatches: int | None) -> LabelledSample:
     return LabelledSample(
         "id", "lineage", "family", "generated", "text", "gfx942", "-O3", "mi300x", "a", {}, extra=about
     )
+
+
+def test_a_run_without_an_answer_leaves_the_others_of_its_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    def preview_program(
+        text: str, code: Code, device: str, arguments: tuple[str, ...], project: None
+    ) -> ProgramPreviews:
+        while arguments == ("long",):
+            pass
+        if arguments == ("wrong",):
+            raise BadInput("no such size", reason=Reason.HOST_CRASH)
+        return ProgramPreviews([FIRST], [])
+
+    monkeypatch.setattr(examples, "preview_program", preview_program)
+    monkeypatch.setattr(examples, "device_code", lambda *_, **__: Code(b"", "", "-O3"))
+    monkeypatch.setattr(examples, "PREDICTION_SECONDS", 0.05)
+    sample = replace(sample_of(1), program_text="text")
+    build = BuildSamples(tuple(replace(sample, arguments=size) for size in ("8", "long", "wrong", "9")))
+    previews = previews_of(build)
+    assert [len(each.previews) for each in previews] == [1, 0, 0, 1]
+    assert [failure.code for each in previews for failure in each.failures] == [Reason.TIMEOUT, Reason.HOST_CRASH]
+    assert job_limit_s([build, BuildSamples((sample,))]) == 4 * job_limit_s([BuildSamples((sample,))])
 
 
 FIRST, OTHER, LATER = preview_of("a", 10.0, times=4), preview_of("b", 99.0), preview_of("a", 40.0, times=2)
