@@ -104,7 +104,7 @@ def render_tables(documents: Sequence[EvaluationDocument]) -> str:
         for kind, one in scores.ranking.items()
         if one.groups and "model" in one.predictors and one.predictors["model"].kendall_tau is not None
     ]
-    about = f"{datetime.now(UTC):%-d %B %Y}; trained on {documents[0].train_samples:,} samples."
+    about = f"{datetime.now(UTC):%-d %B %Y}; baselines learned from {documents[0].train_samples:,} samples."
     parts = [f"\n{about}\n", format_table(HEAD, rows), "Durations by device:\n"]
     parts.append(
         format_table(("held out", "device", "kernels", "within 10 %, %", "median error, %"), device_rows(splits))
