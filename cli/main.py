@@ -193,9 +193,7 @@ def print_error(error: HipsynthError) -> None:
 
 def exit_with_error(args: list[str], error: HipsynthError) -> None:
     """Prints an error on stderr, with --json also as JSON on stdout, and exits with its code."""
-    click.echo(terminal.printable_text(f"error: {error}"), err=True)
-    if diagnostics := ErrorDocument.of(error).diagnostics:
-        click.echo(terminal.printable_text(diagnostics.rstrip()), err=True)
+    click.echo(terminal.printable_text(f"error: {error.describe()}"), err=True)
     try:
         if wants_json(args):
             print_error(error)

@@ -22,7 +22,7 @@ from hipsynth.cli.options import (
 from hipsynth.cli.output import StatusLine, print_json
 from hipsynth.cli.programs import ProgramCommand, define_option, include_option, split_argv, with_defines
 from hipsynth.core.documents import to_json
-from hipsynth.core.errors import BadInput, PartialFailure, UsageError
+from hipsynth.core.errors import BadInput, CompileFailed, PartialFailure, UsageError
 
 if TYPE_CHECKING:
     from hipsynth.core.program import Program
@@ -139,7 +139,10 @@ def command(
         if check or defer or why or (model is not None and not is_analytic(model)) or (sweeps and listed is not None):
             raise UsageError("variants are predicted by the default predictor alone", remedy="drop the other options")
         with processor_time_limit(timeout):
-            return _predict_variants(program, questions, question, sweeps, listed, open_analytic(model), as_json)
+            try:
+                return _predict_variants(program, questions, question, sweeps, listed, open_analytic(model), as_json)
+            except CompileFailed as failure:
+                raise failure.name_source(file.name) from None
     if model is not None and not is_analytic(model):
         if check or defer or why or question != LaunchAssumptions(project=question.project):
             raise UsageError("a language model decides itself what it looks at", remedy="drop the other options")

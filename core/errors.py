@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hipsynth.core.reasons import Reason
+
+_SCRATCH_SOURCE = re.compile(r"(?:/[\w.+-]+)+/[0-9a-f]{8,}\.hip")  # a text, by its id
 
 
 def suggest_name(name: str, known: Iterable[str]) -> str:
     """The cause of an error about an unknown name: "did you mean X?" if a known one is near it, else ""."""
     near = difflib.get_close_matches(name, list(known), 1)
     return f"did you mean {near[0]}?" if near else ""
+
+
+def name_scratch_sources(text: str, file: str) -> str:
+    """A message with `file` in place of the names of sources in scratch folders, which say nothing to the reader."""
+    return _SCRATCH_SOURCE.sub(lambda _: file, text)
 
 
 class HipsynthError(Exception):
@@ -34,9 +42,18 @@ class HipsynthError(Exception):
             self.reason = reason
 
     def __str__(self) -> str:
+        return self._compose_text("")
+
+    def describe(self) -> str:
+        """What happened, why, and what to do; of a compiler all messages, where str() has the first."""
+        return str(self)
+
+    def _compose_text(self, messages: str) -> str:
         parts = [self.what]
-        if self.cause:
+        if self.cause and self.cause not in messages:
             parts.append(f"  cause: {self.cause}")
+        if messages:
+            parts.append(messages.rstrip())
         if self.remedy:
             parts.append(f"  try:   {self.remedy}")
         return "\n".join(parts)
@@ -64,6 +81,16 @@ class CompileFailed(BadInput):
     def __init__(self, what: str, *, diagnostics: str = "", cause: str = "", remedy: str = "") -> None:
         super().__init__(what, cause=cause, remedy=remedy)
         self.diagnostics = diagnostics
+
+    def describe(self) -> str:
+        return self._compose_text(self.diagnostics)
+
+    def name_source(self, file: str) -> CompileFailed:
+        """The same error of a text that was compiled in a scratch folder and is `file` to the reader."""
+        summary, cause, messages = (name_scratch_sources(t, file) for t in (self.what, self.cause, self.diagnostics))
+        error = CompileFailed(summary, diagnostics=messages, cause=cause, remedy=self.remedy)
+        error.reason = self.reason
+        return error
 
 
 class TimeLimitReached(BadInput):

@@ -12,7 +12,6 @@ import ctypes
 import json
 import math
 import os
-import re
 import signal
 import sys
 import traceback
@@ -21,12 +20,13 @@ from types import FrameType
 from typing import BinaryIO
 
 from hipsynth.core.documents import to_json
-from hipsynth.core.errors import CompileFailed, ErrorDocument, HipsynthError
+from hipsynth.core.errors import CompileFailed, ErrorDocument, HipsynthError, name_scratch_sources
 from hipsynth.core.reasons import Reason
 from hipsynth.core.stop_signal import is_importing
 
 HEADER = 8  # bytes of a length
 TAKEN = bytes(HEADER)
+SENT = "kernel.hip"  # what messages call the text that was sent
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -118,12 +118,7 @@ def problem_of(error: HipsynthError) -> ErrorDocument:
     """An error as --json prints it, with the compiler's messages."""
     diagnostics = error.diagnostics if isinstance(error, CompileFailed) else ""
     words = error.reason, error.what, error.cause, error.remedy, diagnostics
-    return ErrorDocument(*map(hide_scratch_names, words))
-
-
-def hide_scratch_names(text: str) -> str:
-    """Without the names of scratch folders, which say nothing to the reader: `kernel.hip` is the text that was sent."""
-    return re.sub(r"(?:/[\w.+-]+)+/[0-9a-f]{8,}\.hip", "kernel.hip", text)
+    return ErrorDocument(*(name_scratch_sources(text, SENT) for text in words))
 
 
 def main() -> None:

@@ -71,8 +71,7 @@ class PreviewBackend:
         try:
             previews, facts = _preview_launches(program, target, scratch, limits)
         except (CompileFailed, BadInput) as error:
-            words = "\n".join(filter(None, [str(error), getattr(error, "diagnostics", "")]))
-            return failed_result(target, error.reason, words, provenance=provenance)
+            return failed_result(target, error.reason, error.describe(), provenance=provenance)
         reason, message = _fault(previews)
         if reason:
             return failed_result(target, reason, message, provenance=provenance)

@@ -110,8 +110,7 @@ class SimBackend:
                 lambda folder: build_program(program, target.arch, flags, folder, bounds),
             )
         except (CompileFailed, BadInput) as error:
-            words = [str(error), getattr(error, "diagnostics", "")]
-            return failed_result(target, error.reason, "\n".join(filter(None, words)), provenance=provenance)
+            return failed_result(target, error.reason, error.describe(), provenance=provenance)
         compiling_s = time.monotonic() - start
         run = equal_builds.key_of(program, built, device, limits)
         finished_run = equal_builds.find_equal_run(run) or execute_program(program, built.artefacts, device, limits)

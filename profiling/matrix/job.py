@@ -99,7 +99,7 @@ def _run_in(job: MatrixJob, target: Target, run: ProgramRun, scratch: Path) -> T
     except (UsageError, MissingDependency):
         raise
     except HipsynthError as error:
-        details = "\n".join(part for part in (str(error), getattr(error, "diagnostics", "")) if part)
+        details = error.describe()
         full = read_messages(details).disk_full  # no fault of the program, to be tried again
         return failed_result(target, Reason.DISK_FULL if full else error.reason, details)
     except Exception as error:

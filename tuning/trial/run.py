@@ -122,8 +122,7 @@ def run_trial(text: str, target: Target, conditions: Conditions | None = None) -
             flags = f"{target.flags} {AS_INSTRUCTIONS}" if conditions.exact_sums else target.flags
             artefacts, _ = build_text(text, "program", target.arch, flags, built, compile_limits(limits))
         except (CompileFailed, BadInput) as error:
-            message = "\n".join(filter(None, [str(error), getattr(error, "diagnostics", "")]))
-            return Trial("failed", error.reason, message.replace(f"{scratch}/", ""))
+            return Trial("failed", error.reason, error.describe().replace(f"{scratch}/", ""))
         build_s = time.monotonic() - began
         folder = job / "run"
         folder.mkdir()

@@ -1,0 +1,36 @@
+"""The words of errors: what happened, why, what to do, and what a compiler said."""
+
+from __future__ import annotations
+
+from hipsynth.core.errors import BadInput, CompileFailed
+from hipsynth.core.reasons import Reason
+
+MESSAGES = "a.hip:1:2: error: no\n  int\n  ^\n"
+
+
+def test_an_error_says_what_happened_and_why_and_what_to_do() -> None:
+    error = BadInput("no labels", cause="an empty file", remedy="profile something")
+    assert str(error) == error.describe() == "no labels\n  cause: an empty file\n  try:   profile something"
+
+
+def test_messages_of_a_compiler_stand_for_a_cause_that_is_one_of_them() -> None:
+    error = CompileFailed(
+        "a.hip does not compile", diagnostics=MESSAGES, cause="a.hip:1:2: error: no", remedy="mend it"
+    )
+    assert str(error) == "a.hip does not compile\n  cause: a.hip:1:2: error: no\n  try:   mend it"
+    assert error.describe() == f"a.hip does not compile\n{MESSAGES}  try:   mend it"
+    stopped = CompileFailed("a.hip: the compiler was stopped", diagnostics=MESSAGES, cause="it took over 10 s")
+    assert stopped.describe() == f"a.hip: the compiler was stopped\n  cause: it took over 10 s\n{MESSAGES.rstrip()}"
+
+
+def test_a_text_in_a_scratch_folder_has_the_name_that_its_reader_knows() -> None:
+    path = "/tmp/hipsynth-process-1/scratch-2/0123456789abcdef.hip"
+    error = CompileFailed(f"{path} does not link", diagnostics=f"{path}:1:2: error", cause=f"{path}:1:2")
+    error.reason = Reason.LINK_FAILED
+    named = error.name_source("main.hip")
+    assert (named.what, named.diagnostics, named.cause) == (
+        "main.hip does not link",
+        "main.hip:1:2: error",
+        "main.hip:1:2",
+    )
+    assert named.reason == Reason.LINK_FAILED
