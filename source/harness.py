@@ -14,7 +14,7 @@ from hipsynth.core.kernel_record import Dim
 from hipsynth.core.name_patterns import check_kernel_pattern, matches_name
 from hipsynth.core.reasons import Reason
 from hipsynth.source.declarations import FunctionDeclaration, FunctionParameter
-from hipsynth.source.includes import includes_own_files
+from hipsynth.source.includes import FIRST_LINE, RUNTIME_HEADER, include_runtime, includes_own_files
 from hipsynth.source.launch_shapes import (
     MOST_GROUP_ITEMS,
     count_groups,
@@ -280,7 +280,7 @@ def add_harness(text: str, choices: HarnessChoices, careful: bool = False) -> Ha
     if is_extension:
         text = keep_device_code(text)
         assumed |= {HOST_CODE: "host code that uses PyTorch is left out"}
-    return HarnessedProgram(f"{text.rstrip()}\n{HEAD}{main}", assumed)
+    return HarnessedProgram(f"{include_runtime(text).rstrip()}\n{HEAD}{main}", assumed)
 
 
 def _leave_out_others(
@@ -315,9 +315,15 @@ def complete_text(text: str, choices: HarnessChoices) -> HarnessedProgram | None
 
 
 def remove_harness(text: str, harnessed: HarnessedProgram) -> str:
-    """A changed text without the main() that was added; whole if that was changed, too."""
+    """A changed text without what was added to it, the main() and perhaps HIP's header; whole if the main() was
+    changed, too. What a change put behind the header stays, with it."""
     added = harnessed.text[harnessed.text.rindex(HEAD) :]
-    return text.removesuffix(added)
+    if not text.endswith(added):
+        return text
+    body = text.removesuffix(added)
+    if not harnessed.text.startswith(RUNTIME_HEADER):
+        return body
+    return body.removeprefix(RUNTIME_HEADER) if body.startswith(RUNTIME_HEADER) else body.replace(FIRST_LINE, "", 1)
 
 
 def check_block(block: Dim | None) -> None:

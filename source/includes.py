@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import re
 
-INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b", re.MULTILINE)  # also of a macro's file
-INCLUDE_LINE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?P<mark>["<])(?P<name>[^">\n]+)[">][^\n]*$', re.MULTILINE)
+BYTE_ORDER_MARK = "\ufeff"  # which editors put before a text; clang skips it there
+INCLUDE = re.compile(rf"^{BYTE_ORDER_MARK}?[ \t]*#[ \t]*include\b", re.MULTILINE)  # also of a macro's file
+INCLUDE_LINE = re.compile(
+    rf'^{BYTE_ORDER_MARK}?[ \t]*#[ \t]*include[ \t]*(?P<mark>["<])(?P<name>[^">\n]+)[">][^\n]*$', re.MULTILINE
+)
 PRAGMA_ONCE_LINE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once\b[^\n]*$", re.MULTILINE)
+FIRST_LINE = "#line 1\n"  # what follows keeps its numbers
+RUNTIME_HEADER = f"#include <hip/hip_runtime.h>\n{FIRST_LINE}"
+
+
+def include_runtime(text: str) -> str:
+    """The text, with HIP's header in front if it includes nothing; its lines keep their numbers."""
+    return text if INCLUDE.search(text) else RUNTIME_HEADER + text.removeprefix(BYTE_ORDER_MARK)
 
 
 def included_names(text: str) -> list[tuple[bool, str]]:

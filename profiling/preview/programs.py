@@ -42,12 +42,11 @@ from hipsynth.profiling.preview.shared_device import SharedDevice
 from hipsynth.simulator.devices import load_device
 from hipsynth.simulator.errors import SimError
 from hipsynth.source.arguments import stated_arguments
-from hipsynth.source.includes import INCLUDE, includes_own_files
+from hipsynth.source.includes import include_runtime, includes_own_files
 from hipsynth.source.names import short_name
 from hipsynth.source.outline import loads_kernels
 from hipsynth.toolchain import CompileLimits, compile_device, legacy_headers
 
-FRAGMENT = "#include <hip/hip_runtime.h>\n#line 1\n"
 MOST_PREVIEWS = 32  # launches of a program, unless it has more kernels and shapes
 MOST_SHAPES = 256  # of one kernel
 MOST_NAMED = 8  # kernels in a note
@@ -102,7 +101,7 @@ def add_include_folder(flags: str, text: str, project: Project | None) -> str:
 def write_source(text: str, folder: Path) -> Path:
     """Writes a program's text for the compiler; a fragment without any #include gets HIP's header."""
     path = folder / f"{text_id(text)}.hip"
-    path.write_text(text if INCLUDE.search(text) else FRAGMENT + text)
+    path.write_text(include_runtime(text))
     return path
 
 

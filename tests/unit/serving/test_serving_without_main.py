@@ -11,6 +11,7 @@ from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.serving.handlers import complete_program, complete_text, predict, program_of
 from hipsynth.serving.requests import ProgramRequest
 from hipsynth.source.harness import HarnessChoices
+from hipsynth.source.includes import RUNTIME_HEADER
 
 KERNEL = "__global__ void scale(int n, float* x) {\n  if (threadIdx.x < n) x[threadIdx.x] *= 2;\n}\n"
 PROGRAM = KERNEL + "int main() { return 0; }\n"
@@ -28,7 +29,7 @@ def complete(text: str, path: str = "", choices: HarnessChoices = NOTHING) -> tu
 
 def test_a_kernel_keeps_its_lines_and_gets_a_main() -> None:
     text, _, (assumed,) = complete(KERNEL, choices=HarnessChoices(values={"n": 4096}))
-    assert text.startswith(KERNEL) and "int main(int argc" in text
+    assert text.startswith(RUNTIME_HEADER + KERNEL) and "int main(int argc" in text
     assert "scale is launched with 16 x 1 x 1 work-groups of 256 x 1 x 1; n = 4096" in assumed
 
 
@@ -36,7 +37,7 @@ def test_a_saved_kernel_of_an_editor_gets_one_beside_its_file(tmp_path: Path) ->
     path = tmp_path / "scale.hip"
     path.write_text(KERNEL)
     _, compiled, assumed = complete(KERNEL, str(path))
-    assert compiled.startswith(KERNEL) and "int main(int argc" in compiled and assumed
+    assert compiled.startswith(RUNTIME_HEADER + KERNEL) and "int main(int argc" in compiled and assumed
     assert path.read_text() == KERNEL
 
 

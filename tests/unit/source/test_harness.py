@@ -13,6 +13,7 @@ from hipsynth.source.harness import (
     lacks_main,
     remove_harness,
 )
+from hipsynth.source.includes import BYTE_ORDER_MARK, FIRST_LINE, RUNTIME_HEADER
 
 SAXPY = "__global__ void saxpy(int n, float a, const float* x, float* y) { y[threadIdx.x] = a * x[0]; }\n"
 IMAGE = (
@@ -28,7 +29,7 @@ def test_what_lacks_a_main() -> None:
 
 def test_one_number_is_the_length() -> None:
     made = add_harness(SAXPY, HarnessChoices())
-    assert made.text.startswith(SAXPY), "lines keep their numbers"
+    assert made.text.startswith(RUNTIME_HEADER + SAXPY), "lines keep their numbers"
     assert "saxpy<<<dim3((n_value + 255) / 256, 1, 1), dim3(256, 1, 1)>>>" in made.text
     assert "n_value = argc > 1 ? std::atoi(argv[1]) : 1048576;" in made.text and ">>>(n_value, " in made.text
     assert made.notes == (
@@ -48,8 +49,18 @@ def test_a_changed_kernel_loses_the_main_that_was_made_for_it() -> None:
     harnessed = add_harness(original, HarnessChoices())
     changed = harnessed.text.replace("a * x[0]", "x[0] * a")
     assert remove_harness(changed, harnessed) == original.replace("a * x[0]", "x[0] * a")
+    helped = changed.replace(FIRST_LINE, f"int half();\n{FIRST_LINE}")
+    assert remove_harness(helped, harnessed).startswith("#include <hip/hip_runtime.h>\nint half();\n__global__")
     launched_otherwise = harnessed.text.replace("<<<", " <<<")
     assert remove_harness(launched_otherwise, harnessed) == launched_otherwise, "its launch belongs to the change"
+
+
+def test_a_text_that_includes_something_needs_no_header() -> None:
+    for start in ("", BYTE_ORDER_MARK):
+        text = f"{start}#include <hip/hip_runtime.h>\n{SAXPY}"
+        assert add_harness(text, HarnessChoices()).text.startswith(text)
+    made = add_harness(BYTE_ORDER_MARK + SAXPY, HarnessChoices())
+    assert made.text.startswith(RUNTIME_HEADER + SAXPY), "the mark may only stand at the beginning"
 
 
 def test_two_dimensions() -> None:
@@ -171,7 +182,7 @@ def test_other_kernels_than_the_chosen_one_are_neither_launched_nor_compiled() -
     other = "template <class... T> __global__ void wild(float** rows) {\n  rows[0] = undeclared; // }\n}\n"
     made = add_harness(other + SAXPY, HarnessChoices(kernel="sax*"))
     assert "wild" not in made.assumed and "wild<<<" not in made.text and "saxpy<<<" in made.text
-    assert "undeclared" not in made.text and made.text.count("\n", 0, made.text.index("saxpy")) == 3
+    assert "undeclared" not in made.text and made.text.partition("saxpy")[0].count("\n", len(RUNTIME_HEADER)) == 3
     assert list(add_harness(TEMPLATE + SAXPY, HarnessChoices(kernel="f<float")).assumed) == ["f"]
     with pytest.raises(UsageError, match="--kernel sexpy: no kernel matches") as caught:
         add_harness(other + SAXPY, HarnessChoices(kernel="sexpy"))
