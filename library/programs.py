@@ -34,8 +34,12 @@ def read_nonempty(path: Path) -> str:
     change it is a mistake."""
     text = read_source(path)
     if not text.strip():
-        raise BadInput(f"{path}: the file is empty", remedy="give a HIP source file", reason=Reason.EMPTY_FILE)
+        raise _empty_file(path)
     return text
+
+
+def _empty_file(path: Path) -> BadInput:
+    return BadInput(f"{path}: the file is empty", remedy="give a HIP source file", reason=Reason.EMPTY_FILE)
 
 
 def check_has_kernel(path: Path, text: str) -> None:
@@ -61,6 +65,18 @@ def check_hip_only(path: Path, options: Mapping[str, bool]) -> None:
         refuse_hip_options(options)
 
 
+def _check_source_files(paths: Sequence[Path]) -> None:
+    """Raises BadInput for what is no source file, and for a program that is one empty file."""
+    for path in paths:
+        if path.is_file() and path.suffix not in SOURCE_SUFFIXES and _BUILD_FILE.fullmatch(path.name):
+            raise BadInput(f"{path}: is no source file", remedy=f"give its folder: {path.parent}")
+        if not path.is_file():
+            problem = "is no file" if path.exists() else "no such file"
+            raise BadInput(f"{path}: {problem}", remedy="give a HIP source file, or the folder of a program")
+    if len(paths) == 1 and not paths[0].stat().st_size:
+        raise _empty_file(paths[0])
+
+
 def locate_program(
     paths: Sequence[Path],
     arguments: tuple[str, ...],
@@ -80,12 +96,7 @@ def locate_program(
 
     readable = named_files(arguments, Path.cwd())
     if project is None and not paths[0].is_dir():
-        for path in paths:
-            if path.is_file() and path.suffix not in SOURCE_SUFFIXES and _BUILD_FILE.fullmatch(path.name):
-                raise BadInput(f"{path}: is no source file", remedy=f"give its folder: {path.parent}")
-            if not path.is_file():
-                problem = "is no file" if path.exists() else "no such file"
-                raise BadInput(f"{path}: {problem}", remedy="give a HIP source file, or the folder of a program")
+        _check_source_files(paths)
         if has_script_suffix(paths[0]) and includes:
             raise UsageError("-I is for HIP programs", remedy="a script imports what lies in its own folder")
         shows = shlex.join(f"-I{Path(folder).resolve()}" for folder in includes)

@@ -30,7 +30,6 @@ def source(body: str, host: str = 'std::puts("done");') -> str:
 GOOD = source("p[threadIdx.x] = 1;")
 # name -> (text, reason in the profile document)
 PROGRAMS: dict[str, tuple[str, str]] = {
-    "empty": ("", "compile_failed"),
     "host_only": ('#include <cstdio>\nint main() { std::puts("hello"); }\n', "no_dispatch"),
     "nonsense": (source("nonsense();"), "compile_failed"),
     "just_past_the_end": (source("p[threadIdx.x + 1] = 1;"), "illegal_access"),
@@ -107,6 +106,8 @@ BAD_REQUESTS = [
     ("predict loop.hip", 3, "in a circle"),
     ("predict empty.hip", 3, "empty.hip: no kernel in the file"),
     ("optimize empty.hip", 3, "empty.hip: the file is empty"),
+    ("profile empty.hip", 3, "empty.hip: the file is empty"),
+    ("run empty.hip", 3, "empty.hip: the file is empty"),
     ("profile latin1.hip", 3, "iconv"),
     ("profile folder.hip", 2, "--out"),
     ("profile none --out corpus", 3, "*.hip"),
