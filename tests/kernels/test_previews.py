@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from hipsynth.cli.main import cli
-from hipsynth.core.errors import UsageError
+from hipsynth.core.errors import CompileFailed, UsageError
 from hipsynth.profiling.preview import record
 from hipsynth.training.analytic import predict as analytic_predict
 
@@ -148,3 +148,27 @@ def test_wrong_questions_are_usage_errors(words: list[str], tmp_path: Path) -> N
     done = CliRunner().invoke(cli, ["predict", str(path), "--arch", "gfx942", *words])
     assert done.exit_code == 2 or isinstance(done.exception, UsageError)
     assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize("start", ["", "\ufeff", "\ufeff#include <hip/hip_runtime.h>\n"])
+def test_a_kernel_needs_no_header_and_a_text_may_begin_with_a_mark(start: str, tmp_path: Path) -> None:
+    path = tmp_path / "scale.hip"
+    path.write_text(start + FRAGMENT.split("\n", 1)[1])
+    for verb in ("predict", "profile"):
+        done = CliRunner().invoke(cli, [verb, str(path), "--arch", "gfx942", "--json"], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        (result,) = json.loads(done.stdout)["results"]
+        assert result["kernels"][0]["name"].startswith("scale") and result["kernels"][0]["grid"] == [4096, 1, 1]
+
+
+def test_what_does_not_compile_is_not_executed(tmp_path: Path) -> None:
+    path = tmp_path / "scale.hip"
+    path.write_text(FRAGMENT.replace("in[i];", "in[missing];"))
+    words = ["predict", str(path), "--arch", "gfx942"]
+    done = CliRunner().invoke(cli, [*words, "--check", "--json"], catch_exceptions=False, standalone_mode=False)
+    (result,) = json.loads(done.stdout)["results"]
+    assert done.return_value == 5 and result["source"] == "completed"
+    assert [row["reason"] for row in result["executed"]] == ["compile_failed"]
+    with pytest.raises(CompileFailed) as error:
+        CliRunner().invoke(cli, [*words, "--sweep", "block=64,128"], catch_exceptions=False)
+    assert error.value.what == "scale.hip does not compile" and "scale.hip:4:" in error.value.diagnostics

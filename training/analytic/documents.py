@@ -20,6 +20,7 @@ from hipsynth.training.analytic.half_written import compiled_text_of, keep_compi
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions, LaunchNotes
 from hipsynth.training.models.documents import FailedExecution, PredictDocument, PredictionResult, SimulatedKernel
 
+NOT_COMPILED = FailedExecution("failed", Reason.COMPILE_FAILED, "it does not compile")
 Asked = Sequence[tuple[str, str, str]]  # (arch, flags, device)
 
 
@@ -47,8 +48,10 @@ def predict_document(
             keep_compiled_text(Path(path), program.text)
     for number, result in enumerate(results):
         unsure = any(kernel.abstained for kernel in result.kernels)
-        if result.source == "program" and (execute == "always" or (execute == "unsure" and unsure)):
-            ran = execute_for_comparison(program, result.arch, result.flags, result.device, question.arguments)
+        if execute == "always" or (execute == "unsure" and unsure):
+            target = (result.arch, result.flags, result.device)
+            is_whole = result.source == "program"
+            ran = execute_for_comparison(program, *target, question.arguments) if is_whole else (NOT_COMPILED,)
             results[number] = replace(result, executed=ran)
     return document_of(program, path, predictor.path, results)
 
