@@ -160,7 +160,7 @@ class _Reader:
                 if len(self.data) - self.at >= _LINE:
                     raise ValueError("a line is too long")
                 break
-            words = self.data[self.at : end].decode("ascii").split(" ")
+            words = self.data[self.at : end].decode().split(" ")
             self.at = end + 1
             try:
                 kinds[words[0]](words)
@@ -252,7 +252,7 @@ class _Reader:
     def _read_refusal(self, words: list[str]) -> None:
         if not _SYMBOL.match(words[1]):
             raise ValueError("a bad name")
-        self.refused.append(RefusedLaunch(words[1], self._take_bytes(_parse_number(words[2])).decode("ascii")))
+        self.refused.append(RefusedLaunch(words[1], self._take_bytes(_parse_number(words[2])).decode()))
 
 
 def _parse_number(word: str) -> int:

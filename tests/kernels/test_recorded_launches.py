@@ -98,6 +98,11 @@ def test_launches_are_those_that_the_program_makes(way: str) -> None:
     assert numbers(launch) == ([4000, 4000], 1000)
 
 
+def test_names_of_kernels_have_letters_of_any_language() -> None:
+    (launch,) = run(HEAD.replace("add", "größe") + WAYS["a class"].replace("add", "größe")).launches
+    assert (launch.kernel, numbers(launch)) == ("größe", ([4000, 4000], 1000))
+
+
 SIZED = """
   int main(int argc, char** argv) { int n = argc > 1 ? atoi(argv[1]) : 4096; float *a, *b;
     if (hipMalloc(&a, n * 4) || hipMalloc(&b, n * 4)) return 1;
