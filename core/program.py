@@ -264,7 +264,9 @@ def read_text(path: Path, remedy: str, inside: Path | None = None) -> str:
     try:
         return read_regular(path, SOURCE_BYTES, inside=inside).decode()
     except UnicodeDecodeError as error:
-        remedy = f"convert it, for example: iconv -f latin1 -t utf-8 {path.name}"
+        is_binary = b"\0" in error.object
+        convert = f"convert it, for example: iconv -f latin1 -t utf-8 {path.name}"
+        remedy = "give the source of this compiled program" if is_binary else convert
         raise BadInput(f"{path}: is not UTF-8 text", cause=str(error), remedy=remedy, reason=Reason.NOT_UTF8) from error
     except BadInput as error:
         error.remedy = remedy if error.reason == Reason.MISSING_FILE else error.remedy

@@ -58,6 +58,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (path / "good.hip").write_text(GOOD)
     (path / "empty.hip").touch()
     (path / "latin1.hip").write_bytes(b"// caf\xe9\n" + GOOD.encode())
+    (path / "compiled.out").write_bytes(b"\x7fELF\x02\0\xd0")
     (path / "loop.hip").symlink_to(path / "loop.hip")
     (path / "folder.hip").mkdir()
     for name in ("none", "mixed"):
@@ -109,6 +110,7 @@ BAD_REQUESTS = [
     ("profile empty.hip", 3, "empty.hip: the file is empty"),
     ("run empty.hip", 3, "empty.hip: the file is empty"),
     ("profile latin1.hip", 3, "iconv"),
+    ("profile compiled.out", 3, "the source of this compiled program"),
     ("profile folder.hip", 2, "--out"),
     ("profile none --out corpus", 3, "*.hip"),
     ("profile good.hip --out corpus", 2, "--out"),
