@@ -36,7 +36,7 @@ from hipsynth.tuning.optimize.shape_dispatch import SizeGuard, choose_guard
 from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.text_guard import find_changed_kernel
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
-from hipsynth.tuning.optimize.verification_sizes import Arguments
+from hipsynth.tuning.optimize.verification_sizes import Arguments, candidate_arguments
 from hipsynth.tuning.optimize.verify import Verification, Verifier
 from hipsynth.tuning.optimize.verify_change import prepare_verifier
 from hipsynth.tuning.trial.search_clock import LATEST, Clock
@@ -140,7 +140,8 @@ def optimize_program(request: OptimizeRequest, say: Callable[[str], None] = lamb
     """
     target, clock = request.target, Clock(request.clock_s / LATEST if request.clock_s else request.budget_s)
     program = read_program(request.text, target.arch)
-    verifier = prepare_verifier(program, target, request.sizes, request.allow, clock)
+    sizes = request.sizes or candidate_arguments(program.text, request.arguments)
+    verifier = prepare_verifier(program, target, sizes, request.allow, clock)
     evaluator = Evaluator(target, request.arguments, RUN_TIME_S, request.journal, clock)
     predict = duration_predictor(target, request.arguments)
     search = Search(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from hipsynth.source.arguments import default_arguments
 from hipsynth.source.outline import without_comments
@@ -85,17 +85,23 @@ def _draw_size(word: str, factor: float, step: int) -> str:
     return with_size(word, max(step, round(size_of(word) * factor / step) * step))
 
 
-def candidate_arguments(text: str) -> list[Arguments]:
-    """Argument lists to try, most useful first; () runs the program as it is."""
-    sizes_found: list[Arguments] = [tuple(shlex.split(line)) for line in _CHECK.findall(text)]
+def candidate_arguments(text: str, timed: Arguments = ()) -> list[Arguments]:
+    """Argument lists to try, most useful first; () runs the program as it is. `timed`: those of the runs that are
+    timed, for programs that say nothing of their sizes or need arguments."""
+    stated: list[Arguments] = [tuple(shlex.split(line)) for line in _CHECK.findall(text)]
     words = default_words(text)
-    if any(map(size_of, words)):
-        values = [size_of(word) for word in words]
-        for small in (*(_scaled_down(values, scale) for scale in SCALES), _scaled_each(values, SCALES[0])):
-            sizes_found.append(_with_sizes(words, small))
-            sizes_found.append(_with_sizes(words, [value + 3 if value > 16 else value for value in small]))
-    sizes_found.append(())
-    return list(dict.fromkeys(sizes_found))
+    small = _list_small(words if any(map(size_of, words)) else timed)
+    return list(dict.fromkeys([*stated, *small, (), timed]))
+
+
+def _list_small(words: Arguments) -> Iterator[Arguments]:
+    """A program's arguments with smaller sizes, each also a little beside; none without sizes."""
+    values = [size_of(word) for word in words]
+    if not any(values):
+        return
+    for small in (*(_scaled_down(values, scale) for scale in SCALES), _scaled_each(values, SCALES[0])):
+        yield _with_sizes(words, small)
+        yield _with_sizes(words, [value + 3 if value > 16 else value for value in small])
 
 
 def _with_sizes(words: Arguments, sizes: Sequence[int]) -> Arguments:

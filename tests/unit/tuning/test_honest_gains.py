@@ -292,6 +292,9 @@ def test_both_calls_of_a_main_keep_what_they_leave() -> None:
 def test_sizes_come_from_the_header_and_the_defaults() -> None:
     assert candidate_arguments(PROGRAM) == [("256",), ("259",), ("64",), ("67",), ()]
     assert candidate_arguments("// check: 96 40\n")[0] == ("96", "40")
+    assert candidate_arguments("", ("file", "4096")) == [
+        ("file", "256"), ("file", "259"), ("file", "64"), ("file", "67"), (), ("file", "4096")
+    ]  # fmt: skip
     cube = "int n = argc > 1 ? std::atoi(argv[1]) : 128, k = argc > 2 ? atoi(argv[2]) : 9;"
     assert candidate_arguments(cube) == [("64", "9"), ("67", "9"), ("16", "9"), ()]
     mixed = "int n = argc > 1 ? std::atoi(argv[1]) : 4096, k = argc > 2 ? atoi(argv[2]) : 128;"
