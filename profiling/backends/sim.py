@@ -150,7 +150,8 @@ class SimBackend:
         if not reason and not result.dispatch_count and (result.refused_launches or not result.transfers):
             words = "\n".join(result.stdout.strip().splitlines()[:USAGE_LINES])  # often how to call it
             refused = f"; {result.refused_launches} refused" if result.refused_launches else ""
-            reason, message = Reason.NO_DISPATCH, f"the program launched no kernel{refused}\n{words}".strip()
+            reason = Reason.BAD_CONFIGURATION if result.refused_launches else Reason.NO_DISPATCH
+            message = f"the program launched no kernel{refused}\n{words}".strip()
         if reason:
             message = "\n".join([message, *_own_words(result.stderr, message)]).strip()
         elif result.exit_code and program.is_script:

@@ -192,7 +192,7 @@ int main() {
 )
 def test_a_launch_that_hardware_refuses_is_named(shape: str, why: str, tmp_path: Path) -> None:
     found = profile(program("refused", text=REFUSED.replace("SHAPE", shape)), tmp_path)
-    assert (found.status, found.reason, found.kernels) == ("failed", "no_dispatch", ()), found
+    assert (found.status, found.reason, found.kernels) == ("failed", "bad_configuration", ()), found
     head, line = found.message.splitlines()
     assert head == "the program launched no kernel; 2 refused" and line == f"hipsynth: k(float*): launch refused: {why}"
 
