@@ -125,7 +125,7 @@ class Verifier:
         """Why the original can be compared at no size."""
         if self.launches_nothing:
             return "the original launches no kernel"
-        return "the original ends well, executed in full, at no size that was tried: " + "; ".join(self._unusable)
+        return "executed in full, the original fails at each size that was tried: " + "; ".join(self._unusable)
 
     def try_size(self, size: Arguments, share: float = OTHER_SIZE) -> bool:
         """Whether the original runs at a size and is right there, within `share` of the budget: at a size that it is

@@ -137,4 +137,4 @@ def test_sizes_at_which_the_original_fails_are_named_with_their_reason(
 ) -> None:
     failing = PROGRAM.replace("  twice<<<", "  if (n == 64) return 7;\n  twice<<<")
     assert verify(tmp_path, failing, failing, "--check-args", "64") == 3
-    assert "at no size that was tried: 64 (exit code 7)" in capsys.readouterr().err
+    assert "at each size that was tried: 64 (exit code 7)" in capsys.readouterr().err
