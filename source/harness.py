@@ -6,7 +6,7 @@ import contextlib
 import functools
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hipsynth.core.errors import BadInput, HipsynthError, UsageError, suggest_name
@@ -26,7 +26,7 @@ from hipsynth.source.launch_shapes import (
     find_launch_numbers,
 )
 from hipsynth.source.outline import blank_opaque, outline_kernels, without_comments
-from hipsynth.source.template_arguments import choose_template_arguments, fill_in_types
+from hipsynth.source.template_arguments import choose_template_arguments, fill_in_types, list_explicit_instances
 from hipsynth.source.torch_sources import keep_device_code, uses_pytorch
 
 ITEMS = 1 << 20  # work-items of a launch whose shape nobody gave: they fill every device
@@ -37,6 +37,7 @@ CAREFUL_ELEMENTS = 4  # for each product of all numbers, as coordinates have thr
 FLAT_BLOCK, SQUARE_BLOCK = (256, 1, 1), (16, 16, 1)
 OTHER_NUMBER = 1.5  # of arguments that are no integers
 DYNAMIC_LDS = 16 << 10  # bytes of it, for kernels that use it
+MOST_INSTANCES = 16  # of a template that are launched
 MOST_BYTES = 1 << 30  # of a buffer's elements, of 8 bytes at most
 _MAIN = re.compile(r"\bmain\s*\(")
 _SECOND = re.compile(r"\b(?:threadIdx|blockIdx|hipThreadIdx|hipBlockIdx)(?:\.|_)y\b")
@@ -238,16 +239,19 @@ def _choose_launch(host: _HostLaunch, choices: HarnessChoices, careful: bool) ->
     return KernelLaunchPlan(kernel, grid, block, numbers, elements, sized, careful=careful)
 
 
-def _choose_instance(text: str, launch: KernelLaunchPlan) -> KernelLaunchPlan:
-    """The launch of an instance of its kernel's template, with parameters of its types. Raises BadInput for templates
-    that none can be chosen of."""
+def _choose_instances(text: str, launch: KernelLaunchPlan) -> Iterator[KernelLaunchPlan]:
+    """The launch of an instance of its kernel's template, with parameters of its types, and of all instances that the
+    text makes explicitly. Raises BadInput for templates that none can be chosen of."""
     kernel = launch.kernel
     if not kernel.template:
-        return launch
+        yield launch
+        return
     item_counts = find_item_counts(text, kernel, launch.block)
-    template = choose_template_arguments(text, kernel, math.prod(launch.block), item_counts)
-    parameters = tuple(replace(p, text=fill_in_types(p.text, template)) for p in kernel.parameters)
-    return replace(launch, kernel=replace(kernel, parameters=parameters), template=template)
+    chosen = choose_template_arguments(text, kernel, math.prod(launch.block), item_counts)
+    others = [template for template in list_explicit_instances(text, kernel) if template != chosen]
+    for template in (chosen, *others[: MOST_INSTANCES - 1]):
+        parameters = tuple(replace(p, text=fill_in_types(p.text, template)) for p in kernel.parameters)
+        yield replace(launch, kernel=replace(kernel, parameters=parameters), template=template)
 
 
 def add_harness(text: str, choices: HarnessChoices, careful: bool = False) -> HarnessedProgram:
@@ -262,7 +266,7 @@ def add_harness(text: str, choices: HarnessChoices, careful: bool = False) -> Ha
             raise UsageError(f"{name} = {value}", cause="not a finite number", remedy="choose a finite one")
     is_extension = uses_pytorch(text)
     text, plans = _leave_out_others(text, choose_launches(text, choices, careful), choices.kernel)
-    launches = [_choose_instance(text, plan) for plan in plans]
+    launches = [instance for plan in plans for instance in _choose_instances(text, plan)]
     variables = _name_sizes(launches)
     words = dict(zip(variables, choices.arguments, strict=False))
     lines = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.reasons import Reason
@@ -40,8 +40,18 @@ def choose_template_arguments(
 def list_named_arguments(text: str, kernel: FunctionDeclaration) -> list[dict[str, str]]:
     """Parameter -> argument of each instance of a kernel's template that the text launches or instantiates. Raises
     BadInput for parameters that are no types, numbers or truths."""
+    return _fill_parameters(kernel, _find_instances(text, kernel.name))
+
+
+def list_explicit_instances(text: str, kernel: FunctionDeclaration) -> list[dict[str, str]]:
+    """Parameter -> argument of each explicit instantiation of a kernel's template. Raises as list_named_arguments."""
+    name = re.escape(kernel.name)
+    explicit = re.compile(rf"\btemplate\b(?!\s*<)[^;{{}}()]*\b{name}\s*<([^<>;{{}}]*)>\s*\(")
+    return _fill_parameters(kernel, map(_split_arguments, explicit.findall(blank_opaque(text))))
+
+
+def _fill_parameters(kernel: FunctionDeclaration, instances: Iterable[list[str]]) -> list[dict[str, str]]:
     kinds = _read_parameters(kernel)
-    instances = _find_instances(text, kernel.name)
     return [dict(zip(kinds, arguments, strict=True)) for arguments in instances if _fits_parameters(kinds, arguments)]
 
 
@@ -73,8 +83,11 @@ def _find_instances(text: str, name: str) -> list[list[str]]:
         rf"\b{re.escape(name)}\s*<([^<>;{{}}]*)>\s*(?:<<<|\)|,)"
         rf"|\btemplate\b[^;{{}}()]*\b{re.escape(name)}\s*<([^<>;{{}}]*)>\s*\("
     )
-    arguments = [match[1] or match[2] or "" for match in instance.finditer(blank_opaque(text))]
-    return [[word.strip() for word in listed.split(",")] for listed in arguments]
+    return [_split_arguments(match[1] or match[2] or "") for match in instance.finditer(blank_opaque(text))]
+
+
+def _split_arguments(listed: str) -> list[str]:
+    return [word.strip() for word in listed.split(",")]
 
 
 def _fits_parameters(kinds: Mapping[str, str], arguments: list[str]) -> bool:

@@ -63,6 +63,17 @@ def test_a_text_that_includes_something_needs_no_header() -> None:
     assert made.text.startswith(RUNTIME_HEADER + SAXPY), "the mark may only stand at the beginning"
 
 
+def test_all_instances_that_a_text_makes_are_launched() -> None:
+    kernel = "template <class T, int N> __global__ void fill(T* x) { x[threadIdx.x] = N; }\n"
+    instances = "template __global__ void fill<float, 1>(float*);\ntemplate void fill<int, 2>(int*);\n"
+    made = add_harness(kernel + instances, HarnessChoices())
+    launched = [line for line in made.text.splitlines() if "<<<" in line]
+    assert ["fill<float, 1>" in launched[0], "fill<int, 2>" in launched[1], len(launched)] == [True, True, 2]
+    assert "make_buffer<int>" in made.text and list(made.assumed) == ["fill"]
+    (launch,) = [line for line in add_harness(kernel, HarnessChoices()).text.splitlines() if "<<<" in line]
+    assert "fill<float, 4><<<" in launch
+
+
 def test_two_dimensions() -> None:
     made = add_harness(IMAGE, HarnessChoices())
     assert "<<<dim3((width_value + 15) / 16, (height_value + 15) / 16, 1), dim3(16, 16, 1)>>>" in made.text
