@@ -255,8 +255,9 @@ def _choose_instances(text: str, launch: KernelLaunchPlan) -> Iterator[KernelLau
 
 
 def add_harness(text: str, choices: HarnessChoices, careful: bool = False) -> HarnessedProgram:
-    """Adds a main() behind the text, whose lines keep their numbers; it launches each kernel once, with integer
-    arguments that its own arguments may set. Of an extension of PyTorch, the device code alone stays.
+    """Adds a main() behind the text, whose lines keep their numbers; it launches each kernel once, of a template each
+    explicit instance, with integer arguments that its own arguments may set. Of an extension of PyTorch, the device
+    code alone stays.
 
     Raises UsageError for values of no argument, BadInput for kernels whose arguments cannot be made.
     """
@@ -277,10 +278,10 @@ def add_harness(text: str, choices: HarnessChoices, careful: bool = False) -> Ha
     head = "int main(int argc, char** argv) {\n  (void)argc, (void)argv;"
     body = "\n".join(lines)
     main = f"{head}\n{body}\n  return hipDeviceSynchronize() == hipSuccess ? 0 : 1;\n}}\n"
-    assumed = {
-        launch.kernel.name: _harness_note(_apply_arguments(launch, words), _find_structures(text, launch))
-        for launch in launches
-    }
+    assumed: dict[str, str] = {}
+    for launch in launches:
+        name, note = launch.kernel.name, _harness_note(_apply_arguments(launch, words), _find_structures(text, launch))
+        assumed[name] = f"{assumed[name]}; {launch.instance} alike" if name in assumed else note
     if is_extension:
         text = keep_device_code(text)
         assumed |= {HOST_CODE: "host code that uses PyTorch is left out"}
