@@ -28,6 +28,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tools.build_step import BuildFailed
+from tools.screenshots import find_chromium, shrink_picture
 from tools.vsix import EXTENSION, ROOT, build, node, npm
 
 # code-server 4.N contains VS Code 1.N.
@@ -87,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--release", choices=RELEASES, default="current", help="of VS Code (default: current)")
     parser.add_argument("--host", action="store_true", help="run the tests inside the extension host, not the journey")
     options = parser.parse_args(argv)
-    if not (browser := chromium()):
+    if not (browser := find_chromium()):
         print("vscode_journey: chromium is not installed (Debian: apt install chromium)", file=sys.stderr)
         return 4
     try:
@@ -96,24 +97,12 @@ def main(argv: Sequence[str] | None = None) -> int:
                 return in_host(Path(folder), browser, RELEASES[options.release])
             status = journey(Path(folder), browser, options.pictures or Path(folder), RELEASES[options.release])
             if options.pictures and status == 0:
-                shrink(options.pictures)
+                for picture in options.pictures.glob("vscode-*.png"):
+                    shrink_picture(picture)
             return status
     except BuildFailed as error:
         print(f"vscode_journey: {error}", file=sys.stderr)
         return 1
-
-
-def shrink(folder: Path) -> None:
-    """Screenshots with 64 colours: a quarter of the bytes."""
-    from PIL import Image
-
-    for path in folder.glob("vscode-*.png"):
-        with Image.open(path) as picture:
-            picture.convert("RGB").quantize(64).save(path, optimize=True)
-
-
-def chromium() -> str | None:
-    return shutil.which("chromium")
 
 
 def place(release: str) -> Path:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import needs
@@ -13,20 +11,23 @@ import pytest
 from test_serve import Server
 
 from tools import bundle_editor, vsix
+from tools.screenshots import PICTURES, find_chromium, shrink_picture
 
-PICTURES = Path(__file__).resolve().parents[2] / "docs" / "images"
 PATIENCE_MS = 120_000.0
 
 pytestmark = pytest.mark.full
 
 
-def browser_program() -> str | None:
-    return next(filter(None, map(shutil.which, ("chromium", "chromium-headless-shell"))), None)
+def update_picture(page: Any, name: str) -> None:
+    """Writes the documentation's picture anew, if that is asked for."""
+    if os.environ.get("HIPSYNTH_UPDATE_GOLDEN"):
+        page.screenshot(path=PICTURES / name)
+        shrink_picture(PICTURES / name)
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    if browser_program() is None:
+    if find_chromium() is None:
         pytest.skip("needs Debian's chromium")
     needs.simulator()
     needs.sandbox()
@@ -40,7 +41,7 @@ def page(request: pytest.FixtureRequest, server: Server) -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as tools:
-        browser = tools.chromium.launch(executable_path=browser_program(), args=["--no-sandbox"])
+        browser = tools.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
         context = browser.new_context(color_scheme=request.param, viewport={"width": 1500, "height": 1000})
         made = context.new_page()
         made.set_default_timeout(PATIENCE_MS)
@@ -95,8 +96,7 @@ def test_from_typing_to_executed_figures(page: Any) -> None:
     assert rows.count() == 11, "the duration, and ten metrics: GFLOPS stand once, not once a level"
     head = page.locator("#figures thead").inner_text()
     assert all(word in head for word in ("predicted", "80 % interval", "executed", "difference"))
-    if os.environ.get("HIPSYNTH_UPDATE_GOLDEN"):
-        page.screenshot(path=PICTURES / f"workbench-{page.scheme}.png")
+    update_picture(page, f"workbench-{page.scheme}.png")
 
     text = text_of(page)
     write(page, text.replace("a * x[i]", "a * nothing[i]"))
@@ -147,8 +147,8 @@ def test_a_triton_script_from_its_text_to_executed_lines(page: Any) -> None:
     executed(page)
     assert "us executed" in page.locator("#durations").inner_text()
     page.locator(".cm-share .cm-gutterElement[class*=cm-heat]").first.wait_for()
-    if os.environ.get("HIPSYNTH_UPDATE_GOLDEN") and page.scheme == "light":
-        page.screenshot(path=PICTURES / "workbench-triton.png")
+    if page.scheme == "light":
+        update_picture(page, "workbench-triton.png")
     write(page, text_of(page).replace("e = tl.exp(", "e = (tl.exp("))
     messages = page.get_by_label("Messages of the compiler")
     messages.wait_for()
