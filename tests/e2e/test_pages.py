@@ -10,7 +10,9 @@ from typing import Any
 
 import needs
 import pytest
-from test_workbench import browser_program, serious_violations
+from test_workbench import serious_violations
+
+from tools.screenshots import find_chromium
 
 ROOT = Path(__file__).resolve().parents[2]
 STENCILS = ROOT / "corpus" / "handwritten" / "stencil2d"
@@ -38,12 +40,12 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    if browser_program() is None:
+    if find_chromium() is None:
         pytest.skip("needs Debian's chromium")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as tools:
-        running = tools.chromium.launch(executable_path=browser_program(), args=["--no-sandbox"])
+        running = tools.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
         yield running
         running.close()
 
