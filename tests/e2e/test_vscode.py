@@ -12,6 +12,7 @@ import pytest
 from hipsynth.serving.lsp.session import EditorOptions
 from tools import vscode_journey, vsix
 from tools.build_step import BuildFailed
+from tools.screenshots import find_chromium
 
 ROOT = Path(__file__).resolve().parents[2]
 MANIFEST = json.loads((ROOT / "vscode" / "package.json").read_text())
@@ -55,7 +56,7 @@ def test_two_builds_are_equal(tmp_path: Path) -> None:
     assert first.read_bytes() == vsix.build(tmp_path / "second.vsix", check=False).read_bytes()
 
 
-needs_browser = pytest.mark.skipif(vscode_journey.chromium() is None, reason="Chromium is not installed")
+needs_browser = pytest.mark.skipif(find_chromium() is None, reason="Chromium is not installed")
 
 
 @pytest.mark.full
