@@ -338,6 +338,7 @@ def check_block(block: Dim | None) -> None:
             f"work-groups of {' x '.join(map(str, block))} work-items",
             cause=f"a work-group has at most {MOST_GROUP_ITEMS}",
             remedy="choose a smaller --block",
+            reason=Reason.BAD_CONFIGURATION,
         )
 
 
