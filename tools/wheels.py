@@ -12,6 +12,7 @@ newer one.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import re
 import shutil
@@ -91,10 +92,13 @@ def make_environment(folder: Path, interpreter: str, packages: Sequence[str]) ->
 
 
 def compile_wheel(python: Path, folder: Path) -> Path:
-    """The wheel of this checkout as its build back end makes it (minutes the first time)."""
+    """The wheel of this checkout as its build back end makes it (minutes the first time), one at a time."""
     settings = [f"build-dir={NATIVE_BUILD}", f"wheel.py-api={LEAST_STABLE}"]
     words = ["--no-build-isolation", "--no-deps", *(f"--config-settings={setting}" for setting in settings)]
-    run([python, "-m", "pip", "wheel", "--quiet", *words, "--wheel-dir", folder, ROOT])
+    NATIVE_BUILD.mkdir(parents=True, exist_ok=True)
+    with NATIVE_BUILD.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        run([python, "-m", "pip", "wheel", "--quiet", *words, "--wheel-dir", folder, ROOT])
     return only_wheel(folder)
 
 
