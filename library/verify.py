@@ -14,7 +14,7 @@ from hipsynth.tuning.optimize.documents import VerifyDocument
 
 if TYPE_CHECKING:
     from hipsynth.tuning.optimize.scripts.optimize_script import ScriptRequest
-    from hipsynth.tuning.optimize.verify_change import VerifyResult
+    from hipsynth.tuning.optimize.verification.verify_change import VerifyResult
 
 
 def verify(
@@ -38,7 +38,7 @@ def verify(
     """
     from hipsynth.toolchain import sandbox
     from hipsynth.tuning.optimize.scripts.optimize_script import ScriptRequest
-    from hipsynth.tuning.optimize.verify_change import VerifyRequest, verify_change
+    from hipsynth.tuning.optimize.verification.verify_change import VerifyRequest, verify_change
     from hipsynth.tuning.trial import target_of
 
     sandbox.require_sandbox()

@@ -158,7 +158,7 @@ def complete_program(
 
 def verify(request: VerificationRequest) -> VerifyDocument:
     """The document of `synth verify --json`. Raises BadInput for an original that has no kernel or does not run."""
-    from hipsynth.tuning.optimize.verify_change import VerifyRequest, verify_change
+    from hipsynth.tuning.optimize.verification.verify_change import VerifyRequest, verify_change
 
     if request.is_script:
         from hipsynth.serving.scripts import verify_triton

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.simulator.devices import recorded_architectures
+from hipsynth.tuning.optimize.analysis.program_model import read_program
 from hipsynth.tuning.optimize.candidates import launch_blocks
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator
-from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations import TRANSFORMATIONS
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView

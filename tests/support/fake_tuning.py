@@ -13,13 +13,13 @@ from hipsynth.core.documents import document_json
 from hipsynth.core.program import Program
 from hipsynth.core.store.splits import splits_of
 from hipsynth.tuning.agent.sft_data import MOVES_FILE, write_chats
+from hipsynth.tuning.optimize.analysis.program_model import read_program
 from hipsynth.tuning.optimize.documents import VerificationCheck
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, KernelTime
 from hipsynth.tuning.optimize.move_order import OrderedMove
 from hipsynth.tuning.optimize.move_paths import ValuationJob, value_program
 from hipsynth.tuning.optimize.move_values import ValuedProgram
-from hipsynth.tuning.optimize.program_model import read_program
-from hipsynth.tuning.optimize.verify import Verification, Verifier
+from hipsynth.tuning.optimize.verification.verify import Verification, Verifier
 from hipsynth.tuning.trial import target_of
 
 TEXT = """#include <hip/hip_runtime.h>

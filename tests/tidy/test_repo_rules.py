@@ -49,6 +49,7 @@ ALLOWED |= {
     "training.evaluation": (*_TRAINING, "training.data", "training.models", "training.analytic"),
     "tuning.trial": _MATRIX,
     "tuning.swizzle": (*_TRAINING, "training.analytic", "tuning.trial"),
+    "tuning.optimize.analysis": ("core", "source"),
     "tuning.optimize": (*_TRAINING, "training.analytic", "tuning.trial", "tuning.swizzle"),
     "tuning.tools": (
         *_TRAINING,

@@ -11,7 +11,7 @@ from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, changed_metr
 from hipsynth.tuning.optimize.optimize import OptimizeResult
 from hipsynth.tuning.optimize.search import GAIN
 from hipsynth.tuning.optimize.transformation_plan import PlanValue
-from hipsynth.tuning.optimize.verify import Verification
+from hipsynth.tuning.optimize.verification.verify import Verification
 from hipsynth.tuning.tools import ToolSession, Version
 
 

@@ -35,7 +35,7 @@ from hipsynth.tuning.optimize.move_values import (
     ValuedState,
     is_faster,
 )
-from hipsynth.tuning.optimize.verify import Verification
+from hipsynth.tuning.optimize.verification.verify import Verification
 from hipsynth.tuning.tools import tool_definitions
 from hipsynth.tuning.tools.documents import ChangedProgram, ComparedPrograms, ProposedMove, ProposedMoves, TimedProgram
 from hipsynth.tuning.tools.functions import MOST_MOVES, compare_runs, describe_run, list_proposals

@@ -6,12 +6,12 @@ import contextlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from hipsynth.tuning.optimize.analysis_faults import AnalysisFaults, iterate_safely
+from hipsynth.tuning.optimize.analysis.analysis_faults import AnalysisFaults, iterate_safely
+from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
-from hipsynth.tuning.optimize.program_model import ParsedProgram
 from hipsynth.tuning.optimize.shape_dispatch import SizeGuard
-from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import Move, Plans, Shape, TransformationPlan
 from hipsynth.tuning.optimize.transformations import list_moves
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView

@@ -13,8 +13,8 @@ from hipsynth.tuning.optimize.candidates import SearchState
 from hipsynth.tuning.optimize.documents import ShapeSpeedup
 from hipsynth.tuning.optimize.evaluate import RUN_TIME_S, CandidateMeasurement, Evaluator
 from hipsynth.tuning.optimize.search import GAIN
-from hipsynth.tuning.optimize.verification_sizes import Arguments, default_words, size_of, with_size
-from hipsynth.tuning.optimize.verify import MOST_EXACT_S, Verifier
+from hipsynth.tuning.optimize.verification.check_sizes import Arguments, default_words, size_of, with_size
+from hipsynth.tuning.optimize.verification.verify import MOST_EXACT_S, Verifier
 from hipsynth.tuning.trial import map_at_once
 from hipsynth.tuning.trial.search_clock import Clock
 

@@ -9,13 +9,18 @@ from dataclasses import dataclass
 from hipsynth.source.declarations import KERNEL_MARK
 from hipsynth.source.edits import Edit, apply_edits, edit_text, join_insertions
 from hipsynth.source.layout import find_spaces, lay_out
+from hipsynth.tuning.optimize.analysis.pointer_copies import has_distinct_pointers
+from hipsynth.tuning.optimize.analysis.program_model import (
+    COORDINATES,
+    KernelDefinition,
+    LaunchStatement,
+    ParsedProgram,
+)
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.function_text import choose_free_name, wrap_parameters
 from hipsynth.tuning.optimize.helper_text import find_head, select_helpers
 from hipsynth.tuning.optimize.launch_shape import read_numbers, write_dim3
-from hipsynth.tuning.optimize.pointer_copies import has_distinct_pointers
-from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.shape_dispatch import SizeGuard, guard_edits
-from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import AXES, Plans, Shape, TransformationPlan
 from hipsynth.tuning.optimize.transformations import list_planned
 from hipsynth.tuning.optimize.transformations.halo_tile.window_source import edit_windows

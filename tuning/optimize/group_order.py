@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.simulator import devices
 from hipsynth.source.names import base_name
-from hipsynth.tuning.optimize.analysis_faults import TEXT_ERRORS
+from hipsynth.tuning.optimize.analysis.analysis_faults import TEXT_ERRORS
 from hipsynth.tuning.optimize.candidates import SearchState
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, KernelTime, original_name
 from hipsynth.tuning.optimize.transformation_plan import Move, Shape, TransformationPlan

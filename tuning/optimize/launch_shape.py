@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from hipsynth.source.arithmetic import evaluate_integer, parse_arithmetic
 from hipsynth.source.entities import Entity
 from hipsynth.source.tokens import find_closing, text_between
-from hipsynth.tuning.optimize.program_constants import find_constants
-from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
-from hipsynth.tuning.optimize.references import find_lent
+from hipsynth.tuning.optimize.analysis.program_constants import find_constants
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.analysis.references import find_lent
 from hipsynth.tuning.optimize.transformation_plan import AXES, Shape
 
 _NUMBER_WORDS = frozenset({

@@ -14,10 +14,10 @@ from hipsynth.source.declarations import FunctionParameter
 from hipsynth.source.edits import Edit
 from hipsynth.source.layout import read_indent
 from hipsynth.source.tokens import Span, find_closing, split_at, text_between
-from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.pointer_copies import is_passed_alone
-from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS, STATEMENT_STARTS
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.pointer_copies import is_passed_alone
+from hipsynth.tuning.optimize.analysis.program_model import ATOMIC_ADDS, STATEMENT_STARTS
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement
 
 _OPERATORS = frozenset({"(", "[", ",", "+", "-", "*", "/", "%", "&", "|", "^", "~", "<<", ">>"})  # before an operand
 

@@ -14,7 +14,8 @@ from hipsynth.core.reasons import Reason
 from hipsynth.core.store.splits import splits_of
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.tuning.optimize.analysis_faults import AnalysisFaults
+from hipsynth.tuning.optimize.analysis.analysis_faults import AnalysisFaults
+from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.candidates import SearchState, make_candidates
 from hipsynth.tuning.optimize.documents import VerificationCheck
 from hipsynth.tuning.optimize.evaluate import RUN_TIME_S, CandidateMeasurement, Evaluator
@@ -32,9 +33,8 @@ from hipsynth.tuning.optimize.move_values import (
     read_jobs,
 )
 from hipsynth.tuning.optimize.optimize import duration_predictor
-from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.transformation_plan import Move, TransformationPlan
-from hipsynth.tuning.optimize.verify_change import prepare_verifier
+from hipsynth.tuning.optimize.verification.verify_change import prepare_verifier
 
 DEPTH = 4  # states of a program
 MOST_PREVIEWED = 60  # moves of the first state

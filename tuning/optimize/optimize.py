@@ -10,7 +10,9 @@ from pathlib import Path
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
-from hipsynth.tuning.optimize.analysis_faults import TEXT_ERRORS
+from hipsynth.tuning.optimize.analysis.analysis_faults import TEXT_ERRORS
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram, read_program
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.candidates import SearchState, launch_blocks
 from hipsynth.tuning.optimize.confirm import (
     ConfirmedTimings,
@@ -30,15 +32,13 @@ from hipsynth.tuning.optimize.documents import (
 )
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import RUN_TIME_S, CandidateMeasurement, Evaluator
-from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram, read_program
 from hipsynth.tuning.optimize.search import GAIN, Search
 from hipsynth.tuning.optimize.shape_dispatch import SizeGuard, choose_guard
-from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.text_guard import find_changed_kernel
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
-from hipsynth.tuning.optimize.verification_sizes import Arguments, candidate_arguments
-from hipsynth.tuning.optimize.verify import Verification, Verifier
-from hipsynth.tuning.optimize.verify_change import prepare_verifier
+from hipsynth.tuning.optimize.verification.check_sizes import Arguments, candidate_arguments
+from hipsynth.tuning.optimize.verification.verify import Verification, Verifier
+from hipsynth.tuning.optimize.verification.verify_change import prepare_verifier
 from hipsynth.tuning.trial.search_clock import LATEST, Clock
 
 UNCHANGED = TransformationPlan()

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from hipsynth.source.edits import Edit, edit_text, join_insertions
 from hipsynth.source.layout import read_indent
 from hipsynth.source.tokens import Span, find_closing, text_between
-from hipsynth.tuning.optimize.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.loop_entry import changes_in_each_iteration, write_entry
+from hipsynth.tuning.optimize.analysis.pointer_copies import is_passed_alone
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.loop_atomics import edit_loop_atomics
-from hipsynth.tuning.optimize.loop_entry import changes_in_each_iteration, write_entry
-from hipsynth.tuning.optimize.pointer_copies import is_passed_alone
-from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 
 # In a subscript: what may give two work-items one element.
 _MERGING = frozenset({"[", "->", ">>", "<<", "&", "|", "^", "?"})

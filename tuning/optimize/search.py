@@ -10,20 +10,20 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from hipsynth.core.errors import HipsynthError
-from hipsynth.tuning.optimize.analysis_faults import TEXT_ERRORS, AnalysisFaults
+from hipsynth.tuning.optimize.analysis.analysis_faults import TEXT_ERRORS, AnalysisFaults
+from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram, read_program
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.candidates import SearchState, launch_blocks, make_candidates
 from hipsynth.tuning.optimize.documents import SearchEnd, SearchStep, StepOutcome, VerificationCheck
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, changed_metrics, is_short_launch
-from hipsynth.tuning.optimize.fused_program import Fusion
 from hipsynth.tuning.optimize.group_order import GroupOrders, count_tries
-from hipsynth.tuning.optimize.kernel_fusion import find_fusions
+from hipsynth.tuning.optimize.kernel_fusion.find_fusions import find_fusions
+from hipsynth.tuning.optimize.kernel_fusion.fused_program import Fusion
 from hipsynth.tuning.optimize.move_order import describe_move, shipped_order, take_turns
-from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.register_sums import keep_sums_in_registers
 from hipsynth.tuning.optimize.source_changes import MOST_CHANGES, SOURCE_CHANGES, list_source_changes
 from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
-from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import Move, TransformationPlan
 from hipsynth.tuning.trial import AT_ONCE, map_at_once
 from hipsynth.tuning.trial.search_clock import Clock

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from hipsynth.source.arguments import MOST_ARGUMENTS, default_arguments
 from hipsynth.source.edits import Edit
 from hipsynth.source.layout import lay_out
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.documents import ShapeSpeedup
-from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 
 _READ = r"(?:std::)?(?:ato(?:i|l|ll)|strtou?ll?|sto(?:i|l|ll|ul|ull))\(\w+\[{0}\]"
 _NAMED = (

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, LaunchStatement, ParsedProgram
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.shape_dispatch import SizeGuard, rename_kernel, write_choice
-from hipsynth.tuning.optimize.statements import NotUnderstood
 
 OTHER_NAMES = ("tuned", "plain")  # of a changed kernel that would have the original's name
 

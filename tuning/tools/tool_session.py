@@ -13,16 +13,16 @@ from pathlib import Path
 from hipsynth.core.errors import HipsynthError
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.tuning.optimize.analysis_faults import TEXT_ERRORS, AnalysisFaults
+from hipsynth.tuning.optimize.analysis.analysis_faults import TEXT_ERRORS, AnalysisFaults
+from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.candidates import SearchState, make_candidates
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator
 from hipsynth.tuning.optimize.optimize import duration_predictor
-from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.source_changes import MOST_CHANGES, list_source_changes
 from hipsynth.tuning.optimize.transformation_plan import Move, Plans, TransformationPlan
-from hipsynth.tuning.optimize.verification_sizes import Arguments
-from hipsynth.tuning.optimize.verify import Verification, Verifier
-from hipsynth.tuning.optimize.verify_change import PATIENT_S, prepare_verifier
+from hipsynth.tuning.optimize.verification.check_sizes import Arguments
+from hipsynth.tuning.optimize.verification.verify import Verification, Verifier
+from hipsynth.tuning.optimize.verification.verify_change import PATIENT_S, prepare_verifier
 
 
 class ToolRefusal(HipsynthError):

@@ -14,7 +14,7 @@ from hipsynth.source import parse_service
 from hipsynth.source.outline import kernel_names, outline_kernels
 from hipsynth.source.program import ProgramModel, read_parsed_program
 from hipsynth.toolchain.sandbox import processes
-from hipsynth.tuning.optimize.program_model import read_program
+from hipsynth.tuning.optimize.analysis.program_model import read_program
 from hipsynth.tuning.swizzle.edits import read_source
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -7,8 +7,8 @@ from dataclasses import replace
 import needs
 import pytest
 
+from hipsynth.tuning.optimize.analysis.program_model import read_program
 from hipsynth.tuning.optimize.emit import emit_program
-from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations import atomics
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView

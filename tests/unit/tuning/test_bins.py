@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from hipsynth.tuning.optimize.analysis.program_model import read_program
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.emit import emit_program
-from hipsynth.tuning.optimize.program_model import read_program
-from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations.bins import find_bins
 from hipsynth.tuning.trial import Conditions, compare_trials, run_trial, target_of

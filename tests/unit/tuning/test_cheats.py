@@ -10,10 +10,10 @@ import pytest
 from cheats import CHEATS, HONEST, PROGRAMS, TEXTS, Change
 from one_target import first_of_each
 
+from hipsynth.tuning.optimize.analysis.program_model import read_program
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, measurement_of_trial
-from hipsynth.tuning.optimize.program_model import read_program
-from hipsynth.tuning.optimize.verify import Verifier
-from hipsynth.tuning.optimize.verify_change import prepare_verifier
+from hipsynth.tuning.optimize.verification.verify import Verifier
+from hipsynth.tuning.optimize.verification.verify_change import prepare_verifier
 from hipsynth.tuning.tools import ToolSession
 from hipsynth.tuning.trial import run_trial, target_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import needs
 import pytest
 
+from hipsynth.tuning.optimize.analysis.program_model import read_program
 from hipsynth.tuning.optimize.emit import emit_program
-from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations import extremes, jam
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView

@@ -10,9 +10,9 @@ import pytest
 
 from hipsynth.core.reasons import Reason
 from hipsynth.toolchain import compile_device
+from hipsynth.tuning.optimize.analysis.program_model import read_program
 from hipsynth.tuning.optimize.documents import VerificationCheck
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, KernelTime
-from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.search import Search
 from hipsynth.tuning.optimize.source_changes.fast_division import list_changes
 from hipsynth.tuning.trial import Conditions, run_trial, target_of

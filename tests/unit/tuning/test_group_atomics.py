@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from hipsynth.tuning.optimize.analysis.program_model import read_program
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.emit import emit_program
-from hipsynth.tuning.optimize.program_model import read_program
-from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations.group_atomics import find_addition
 from hipsynth.tuning.trial import Conditions, compare_trials, differing_outputs, run_trial, target_of

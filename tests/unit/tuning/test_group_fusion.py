@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from hipsynth.tuning.optimize.fused_program import Fusion
-from hipsynth.tuning.optimize.kernel_fusion import find_fusions
-from hipsynth.tuning.optimize.program_model import read_program
+from hipsynth.tuning.optimize.analysis.program_model import read_program
+from hipsynth.tuning.optimize.kernel_fusion.find_fusions import find_fusions
+from hipsynth.tuning.optimize.kernel_fusion.fused_program import Fusion
 from hipsynth.tuning.trial import Conditions, compare_trials, run_trial, target_of
 
 ROWS = """#include <hip/hip_runtime.h>

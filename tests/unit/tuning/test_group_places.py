@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.tuning.optimize.group_places import covers_elements, keeps_apart, parse_subscript
-from hipsynth.tuning.optimize.statements import NotUnderstood
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
+from hipsynth.tuning.optimize.kernel_fusion.group_places import covers_elements, keeps_apart, parse_subscript
 
 OWN = "blockIdx.x*blockDim.x+threadIdx.x"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import needs
 import pytest
 
+from hipsynth.tuning.optimize.analysis.program_model import read_program
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, KernelTime
-from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.source_changes import group_turns
 from hipsynth.tuning.optimize.source_changes.group_turns import list_changes
 from hipsynth.tuning.trial import Conditions, Tolerance, compare_trials, run_trial, target_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 import needs
 import pytest
 
+from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram, read_program
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.emit import emit_program
-from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
-from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations import list_moves
 from hipsynth.tuning.optimize.transformations.halo_tile.window import find_windows

@@ -9,21 +9,21 @@ from types import SimpleNamespace
 import pytest
 
 from hipsynth.core.documents import document_json
+from hipsynth.tuning.optimize.analysis.program_model import read_program
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, measurement_of_trial
-from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
-from hipsynth.tuning.optimize.verification_checks import check_precision
-from hipsynth.tuning.optimize.verification_repeats import check_repeated_calls
-from hipsynth.tuning.optimize.verification_sizes import candidate_arguments, divide_sizes
-from hipsynth.tuning.optimize.verification_support import run_both
-from hipsynth.tuning.optimize.verification_timed import (
+from hipsynth.tuning.optimize.verification.check_sizes import candidate_arguments, divide_sizes
+from hipsynth.tuning.optimize.verification.checks import check_precision
+from hipsynth.tuning.optimize.verification.repeated_runs import check_repeated_calls
+from hipsynth.tuning.optimize.verification.support import run_both
+from hipsynth.tuning.optimize.verification.timed_size import (
     _compare_growth,
     _compare_in_full,
     _list_between,
     check_timed_size,
 )
-from hipsynth.tuning.optimize.verify import Verification, Verifier
+from hipsynth.tuning.optimize.verification.verify import Verification, Verifier
 from hipsynth.tuning.trial import Tolerance, run_trial, target_of
 
 PROGRAM = r"""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.launch_shape import has_one_along, is_dim3_variable, is_number, read_shape_component
-from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
 
 TEXT = """#include <hip/hip_runtime.h>
 #define ROWS 4

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from kernel_texts import COUNTING, PRINTING, declare_before_kernels
 
-from hipsynth.tuning.optimize.kernel_fusion_one_group import find_launch_loops
-from hipsynth.tuning.optimize.program_model import read_program
+from hipsynth.tuning.optimize.analysis.program_model import read_program
+from hipsynth.tuning.optimize.kernel_fusion.one_group import find_launch_loops
 from hipsynth.tuning.trial import Conditions, compare_trials, run_trial, target_of
 
 HEAD = """#include <hip/hip_runtime.h>

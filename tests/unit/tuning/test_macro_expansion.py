@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.tuning.optimize.kernel_fusion import find_fusions
-from hipsynth.tuning.optimize.macro_expansion import expand_macros, names_numbers_alone
-from hipsynth.tuning.optimize.program_model import read_program
+from hipsynth.tuning.optimize.analysis.macro_expansion import expand_macros, names_numbers_alone
+from hipsynth.tuning.optimize.analysis.program_model import read_program
+from hipsynth.tuning.optimize.kernel_fusion.find_fusions import find_fusions
 from hipsynth.tuning.trial import Conditions, compare_trials, run_trial, target_of
 
 TEXT = """#include <hip/hip_runtime.h>

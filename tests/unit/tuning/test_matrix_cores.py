@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from hipsynth.synth.generate.matrix import MATRICES
+from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram, read_program
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.emit import emit_program
-from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
-from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import Shape, TransformationPlan
 from hipsynth.tuning.optimize.transformations import list_moves
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.matrix_cores.matrix_instruction import INSTRUCTIONS
 from hipsynth.tuning.optimize.transformations.matrix_cores.product_sums import MatrixRefusal
-from hipsynth.tuning.optimize.verification_checks import check_precision
-from hipsynth.tuning.optimize.verify_change import prepare_verifier
+from hipsynth.tuning.optimize.verification.checks import check_precision
+from hipsynth.tuning.optimize.verification.verify_change import prepare_verifier
 from hipsynth.tuning.trial import Conditions, compare_trials, run_trial, target_of
 
 PROGRAM = r"""#include <hip/hip_runtime.h>

@@ -5,10 +5,10 @@ from __future__ import annotations
 import needs
 import pytest
 
+from hipsynth.tuning.optimize.analysis.program_model import read_program
 from hipsynth.tuning.optimize.documents import VerificationCheck
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, KernelTime
-from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.search import Search
 from hipsynth.tuning.optimize.source_changes.one_pass import list_changes
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan

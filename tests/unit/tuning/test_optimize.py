@@ -17,15 +17,15 @@ from hipsynth.source.edits import EditConflict
 from hipsynth.source.parse_service import ParserLost
 from hipsynth.training.analytic.predict import AnalyticPrediction, AnalyticPredictor
 from hipsynth.tuning.optimize import transformations
-from hipsynth.tuning.optimize.analysis_faults import AnalysisFaults
+from hipsynth.tuning.optimize.analysis.analysis_faults import AnalysisFaults
+from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram, read_program
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, parse_statements
 from hipsynth.tuning.optimize.documents import VerificationCheck
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, KernelTime, original_name
 from hipsynth.tuning.optimize.optimize import duration_predictor
-from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.search import MOST_PREDICTED, PREDICTION_S, Search
 from hipsynth.tuning.optimize.source_changes import SOURCE_CHANGES
-from hipsynth.tuning.optimize.statements import NotUnderstood, parse_statements
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations import TRANSFORMATIONS, list_moves
 from hipsynth.tuning.optimize.transformations.jam.jammed_body import jammed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.tuning.optimize.kernel_fusion_passes import find_passes
-from hipsynth.tuning.optimize.program_model import read_program
+from hipsynth.tuning.optimize.analysis.program_model import read_program
+from hipsynth.tuning.optimize.kernel_fusion.loop_passes import find_passes
 from hipsynth.tuning.trial import Conditions, compare_trials, run_trial, target_of
 
 # Transforms of 128 numbers each, from one array to the other one, by groups of 32 work-items: two groups a transform.

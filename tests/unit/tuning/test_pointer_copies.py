@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from hipsynth.tuning.optimize.analysis.pointer_copies import has_distinct_pointers, is_passed_alone
+from hipsynth.tuning.optimize.analysis.program_model import read_program
 from hipsynth.tuning.optimize.emit import emit_program
-from hipsynth.tuning.optimize.kernel_fusion import find_fusions
-from hipsynth.tuning.optimize.pointer_copies import has_distinct_pointers, is_passed_alone
-from hipsynth.tuning.optimize.program_model import read_program
+from hipsynth.tuning.optimize.kernel_fusion.find_fusions import find_fusions
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 
 TEXT = """#include <hip/hip_runtime.h>

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.tuning.optimize.verify import Verifier
+from hipsynth.tuning.optimize.verification.verify import Verifier
 from hipsynth.tuning.trial import Tolerance, compare_printed, replace_printed_times, target_of
 from hipsynth.tuning.trial.compare import BIT_FOR_BIT, TrialComparison
 from hipsynth.tuning.trial.run import Trial

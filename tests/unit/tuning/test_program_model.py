@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hipsynth.tuning.optimize.program_constants import find_constants
-from hipsynth.tuning.optimize.program_model import read_program, spell_coordinates
+from hipsynth.tuning.optimize.analysis.program_constants import find_constants
+from hipsynth.tuning.optimize.analysis.program_model import read_program, spell_coordinates
 
 OLD = """#include <hip/hip_runtime.h>
 // hipThreadIdx_x counts lanes.

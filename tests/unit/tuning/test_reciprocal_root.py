@@ -6,8 +6,8 @@ import needs
 import numpy as np
 import pytest
 
+from hipsynth.tuning.optimize.analysis.program_model import read_program
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, KernelTime
-from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.source_changes import reciprocal_root
 from hipsynth.tuning.trial import Conditions, run_trial, target_of
 

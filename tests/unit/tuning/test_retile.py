@@ -5,11 +5,11 @@ from __future__ import annotations
 import needs
 import pytest
 
+from hipsynth.tuning.optimize.analysis.program_model import read_program
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, KernelTime
-from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.source_changes.retile import list_changes
 from hipsynth.tuning.optimize.source_changes.retile.plain_product import write_plain_product
-from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.trial import Conditions, Tolerance, compare_trials, run_trial, target_of
 
 TARGET = target_of("gfx942")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import needs
 import pytest
 
+from hipsynth.tuning.optimize.analysis.program_model import read_program
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, KernelTime
-from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.source_changes.row_registers import list_changes
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.trial import Conditions, Tolerance, compare_trials, run_trial, target_of

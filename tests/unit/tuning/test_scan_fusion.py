@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.tuning.optimize.kernel_fusion_scan import find_scans
-from hipsynth.tuning.optimize.program_model import read_program
+from hipsynth.tuning.optimize.analysis.program_model import read_program
+from hipsynth.tuning.optimize.kernel_fusion.scan_passes import find_scans
 from hipsynth.tuning.trial import Conditions, compare_trials, run_trial, target_of
 
 STEP = "if (i < n) to[i] = i >= distance ? from[i] + from[i - distance] : from[i];"

@@ -7,8 +7,8 @@ import needs
 import pytest
 
 from hipsynth.core.reasons import Reason
+from hipsynth.tuning.optimize.analysis.program_model import read_program
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
-from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.source_changes.serial_section import list_changes
 from hipsynth.tuning.trial import Conditions, Tolerance, compare_trials, run_trial, target_of
 

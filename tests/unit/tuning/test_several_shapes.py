@@ -8,12 +8,12 @@ import needs
 import pytest
 
 from hipsynth.core.reasons import Reason
+from hipsynth.tuning.optimize.analysis.program_model import read_program
 from hipsynth.tuning.optimize.candidates import SearchState, make_candidates
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, measurement_of_trial
 from hipsynth.tuning.optimize.launch_shape import read_numbers
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
-from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.transformation_plan import Shape, TransformationPlan
 from hipsynth.tuning.trial import Conditions, run_trial, target_of
 

@@ -11,14 +11,14 @@ import pytest
 from fake_tuning import TEXT as SCALE
 from fake_tuning import measure, without_simulator
 
+from hipsynth.tuning.optimize.analysis.program_model import read_program
 from hipsynth.tuning.optimize.documents import ShapeSpeedup
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult, optimize_program
-from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.shape_dispatch import SizeGuard, choose_guard, size_names
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
-from hipsynth.tuning.optimize.verify import Verification, Verifier
+from hipsynth.tuning.optimize.verification.verify import Verification, Verifier
 from hipsynth.tuning.trial import Conditions, Tolerance, compare_trials, run_trial, target_of
 
 TARGET = target_of("gfx942")

@@ -8,7 +8,7 @@ import pytest
 
 from hipsynth.tuning.optimize.confirm import draw_shapes
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
-from hipsynth.tuning.optimize.verification_sizes import candidate_arguments, draw_sizes
+from hipsynth.tuning.optimize.verification.check_sizes import candidate_arguments, draw_sizes
 from hipsynth.tuning.trial import target_of
 from hipsynth.tuning.trial.source_constants import ConstantSetting, apply_settings, list_constants
 

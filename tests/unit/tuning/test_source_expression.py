@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
-from hipsynth.tuning.optimize.source_expression import ExpressionNode, read_expression
-from hipsynth.tuning.optimize.statements import NotUnderstood
+from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram, read_program
+from hipsynth.tuning.optimize.analysis.source_expression import ExpressionNode, read_expression
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 
 HEAD = (
     "#include <hip/hip_runtime.h>\n__global__ void k(const float* x, const int* n, float3 v, float* out) {\n  *out = "

@@ -5,9 +5,9 @@ from __future__ import annotations
 import needs
 import pytest
 
+from hipsynth.tuning.optimize.analysis.program_model import read_program
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, KernelTime
-from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.source_changes.source_change import SourceChange
 from hipsynth.tuning.optimize.source_changes.split_k import list_changes
 from hipsynth.tuning.optimize.transformation_plan import Shape, TransformationPlan

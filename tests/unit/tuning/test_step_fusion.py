@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.tuning.optimize.kernel_fusion_steps import find_steps
-from hipsynth.tuning.optimize.program_model import read_program
+from hipsynth.tuning.optimize.analysis.program_model import read_program
+from hipsynth.tuning.optimize.kernel_fusion.halving_steps import find_steps
 from hipsynth.tuning.trial import Conditions, compare_trials, run_trial, target_of
 
 PAIR = "2 * t - (t & (distance - 1))"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.tuning.optimize.item_places import ItemPlaces, find_places
-from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.kernel_fusion_temporal import find_temporal_blocks
-from hipsynth.tuning.optimize.program_model import read_program
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.program_model import read_program
+from hipsynth.tuning.optimize.kernel_fusion.item_places import ItemPlaces, find_places
+from hipsynth.tuning.optimize.kernel_fusion.temporal_blocking import find_temporal_blocks
 from hipsynth.tuning.trial import Conditions, compare_trials, run_trial, target_of
 
 MAIN = """#include <hip/hip_runtime.h>

@@ -7,11 +7,11 @@ import re
 import needs
 import pytest
 
+from hipsynth.tuning.optimize.analysis.program_model import read_program
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, KernelTime
-from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.shape_dispatch import SizeGuard
 from hipsynth.tuning.optimize.source_changes import SOURCE_CHANGES
-from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.text_guard import find_changed_kernel
 from hipsynth.tuning.trial import Conditions, Tolerance, compare_trials, run_trial, target_of
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from hipsynth.simulator.observation import Family, Output
-from hipsynth.tuning.optimize.verification_support import POISON
-from hipsynth.tuning.optimize.verification_timed import _find_written
+from hipsynth.tuning.optimize.verification.support import POISON
+from hipsynth.tuning.optimize.verification.timed_size import _find_written
 from hipsynth.tuning.trial import Conditions, Tolerance, Trial, compare_trials, permuted_outputs, run_trial, target_of
 from hipsynth.tuning.trial.repeated_main import repeat_main
 

@@ -10,8 +10,8 @@ import pytest
 from hipsynth.cli.main import main
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.tuning.optimize.program_model import read_program
-from hipsynth.tuning.optimize.verify_change import prepare_verifier
+from hipsynth.tuning.optimize.analysis.program_model import read_program
+from hipsynth.tuning.optimize.verification.verify_change import prepare_verifier
 from hipsynth.tuning.tools import ToolSession, run_tool
 from hipsynth.tuning.trial import Conditions, Trial, target_of
 from hipsynth.tuning.trial.search_clock import LEAST_RUN_S, Clock
@@ -116,7 +116,7 @@ def test_a_check_after_the_end_of_the_clock_lasts_as_long_as_the_original_needs(
         kernel = KernelRecord("twice", 1, (1, 1, 1), (64, 1, 1), 1.0, {}, {})
         return Trial("ok", exit_code=0, kernels=(kernel,), cpu_s=1.5)
 
-    monkeypatch.setattr("hipsynth.tuning.optimize.verify.run_trial", run)
+    monkeypatch.setattr("hipsynth.tuning.optimize.verification.verify.run_trial", run)
     now = [0.0]
     clock = Clock(60.0, now=lambda: now[0])
     program = read_program(PROGRAM, "gfx942")

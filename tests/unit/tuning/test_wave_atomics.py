@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from hipsynth.tuning.optimize.analysis.kernel_body import uses_atomic_results
+from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.emit import emit_program
-from hipsynth.tuning.optimize.kernel_body import uses_atomic_results
-from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
-from hipsynth.tuning.optimize.verify import Verifier
+from hipsynth.tuning.optimize.verification.verify import Verifier
 from hipsynth.tuning.trial import Conditions, compare_trials, differing_outputs, run_trial, target_of
 from hipsynth.tuning.trial.run import Trial
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import needs
 import pytest
 
+from hipsynth.tuning.optimize.analysis.program_model import read_program
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, KernelTime
-from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.source_changes.wave_sums import list_changes
 from hipsynth.tuning.trial import Conditions, Tolerance, compare_trials, run_trial, target_of
 

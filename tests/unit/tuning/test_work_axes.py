@@ -6,13 +6,13 @@ from __future__ import annotations
 import needs
 import pytest
 
+from hipsynth.tuning.optimize.analysis.program_model import read_program
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, KernelTime
-from hipsynth.tuning.optimize.program_model import read_program
 from hipsynth.tuning.optimize.source_changes.work_axes import flat_number, group_axes, list_changes
 from hipsynth.tuning.optimize.source_changes.work_axes.flat_number import find_host_product
 from hipsynth.tuning.optimize.source_changes.work_axes.loop_nest import merge_loops
 from hipsynth.tuning.optimize.source_changes.work_axes.sum_start import move_starts
-from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import Shape
 from hipsynth.tuning.trial import Conditions, Tolerance, compare_trials, run_trial, target_of
 

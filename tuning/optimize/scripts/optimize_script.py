@@ -36,7 +36,7 @@ from hipsynth.tuning.optimize.scripts.meta_parameters import (
     write_values,
 )
 from hipsynth.tuning.optimize.scripts.verify_script import ScriptVerifier
-from hipsynth.tuning.optimize.verify import Verification
+from hipsynth.tuning.optimize.verification.verify import Verification
 from hipsynth.tuning.swizzle import script_edits
 from hipsynth.tuning.trial import AT_ONCE, Conditions, Trial, map_at_once
 from hipsynth.tuning.trial.refusal import KernelRefusal

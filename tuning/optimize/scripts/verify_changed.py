@@ -15,8 +15,8 @@ from hipsynth.source.triton_source import read_default_arguments, read_triton_so
 from hipsynth.tuning.optimize.documents import VerificationCheck
 from hipsynth.tuning.optimize.scripts.optimize_script import ScriptRequest, ScriptSearch, choose_sizes
 from hipsynth.tuning.optimize.scripts.verify_script import ScriptVerifier
-from hipsynth.tuning.optimize.verify import Verification
-from hipsynth.tuning.optimize.verify_change import PATIENT_S, VerifyResult, check_comparable, speedup_of
+from hipsynth.tuning.optimize.verification.verify import Verification
+from hipsynth.tuning.optimize.verification.verify_change import PATIENT_S, VerifyResult, check_comparable, speedup_of
 from hipsynth.tuning.trial import Trial
 from hipsynth.tuning.trial.script import ScriptTrials
 from hipsynth.tuning.trial.search_clock import Clock

@@ -10,10 +10,10 @@ import numpy as np
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.tuning.optimize.documents import VerificationCheck
-from hipsynth.tuning.optimize.verification_sums import NUDGES
-from hipsynth.tuning.optimize.verification_support import POISON, SEEDS
-from hipsynth.tuning.optimize.verify import Verification
-from hipsynth.tuning.optimize.verify_change import REASON, TOLERANCES
+from hipsynth.tuning.optimize.verification.atomic_sums import NUDGES
+from hipsynth.tuning.optimize.verification.support import POISON, SEEDS
+from hipsynth.tuning.optimize.verification.verify import Verification
+from hipsynth.tuning.optimize.verification.verify_change import REASON, TOLERANCES
 from hipsynth.tuning.trial import (
     BIT_FOR_BIT,
     Conditions,

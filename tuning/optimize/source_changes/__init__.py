@@ -9,9 +9,9 @@ import itertools
 from collections.abc import Iterator, Mapping
 
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.tuning.optimize.analysis_faults import AnalysisFaults, iterate_safely
+from hipsynth.tuning.optimize.analysis.analysis_faults import AnalysisFaults, iterate_safely
+from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
-from hipsynth.tuning.optimize.program_model import ParsedProgram
 from hipsynth.tuning.optimize.source_changes import (
     branch_free,
     fast_division,

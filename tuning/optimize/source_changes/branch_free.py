@@ -18,12 +18,12 @@ from hipsynth.profiling.backends.protocol import Target
 from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.layout import find_spaces, lay_out
 from hipsynth.source.tokens import Span, text_between
+from hipsynth.tuning.optimize.analysis.kernel_body import ASSIGN, STEP, Body
+from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.function_text import choose_free_name
-from hipsynth.tuning.optimize.kernel_body import ASSIGN, STEP, Body
-from hipsynth.tuning.optimize.program_model import ParsedProgram
 from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 
 NAMES = ("first_case", "second_case", "third_case", "fourth_case")
 UNROLLED = 4

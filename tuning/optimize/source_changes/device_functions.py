@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
 
 _SCOPES = (("::",), ("std", "::"))
 

@@ -16,15 +16,15 @@ from dataclasses import dataclass, field
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.source.edits import Edit, edit_text, join_insertions
 from hipsynth.source.tokens import Span, find_closing
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, LaunchStatement, ParsedProgram
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.function_text import COLUMNS, choose_free_name
 from hipsynth.tuning.optimize.helper_text import find_head, select_helpers
-from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.source_changes.integer_types import TYPE_WORDS, IntegerTypes
 from hipsynth.tuning.optimize.source_changes.launch_numbers import LaunchNumbers
 from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
-from hipsynth.tuning.optimize.statements import NotUnderstood
 
 WHY = "a division of integers takes 25 instructions, a multiplication by its inverse 7"
 _SIGNED = """\

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from hipsynth.tuning.optimize.program_constants import find_constants, read_number
-from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.analysis.program_constants import find_constants, read_number
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.transformations.kernel_view import MOST_LANES
 from hipsynth.tuning.optimize.transformations.split_loops.loop_source import WAVE
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 
 from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.tokens import Span
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.helper_text import find_head, select_helpers
-from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.source_changes.group_size import read_group_size
 from hipsynth.tuning.optimize.source_changes.source_change import SourceChange
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 
 EditStatement = Callable[[Body, Statement, int], Iterator[Edit]]  # `int`: work-items of a group
 

@@ -16,14 +16,19 @@ from hipsynth.profiling.backends.protocol import Target
 from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.layout import find_spaces, lay_out
 from hipsynth.source.tokens import Span, find_closing, split_at, text_between
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.program_model import (
+    ATOMIC_ADDS,
+    KernelDefinition,
+    LaunchStatement,
+    ParsedProgram,
+)
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.function_text import choose_free_name
-from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.launch_shape import cap_groups, read_shape_component
-from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS, KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.source_changes.group_statements import spell_expression
 from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 
 GROUPS = (4096, 2048, 1024)  # that are launched at most
 LEAST_TURNS = 2

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hipsynth.source.tokens import CLOSING, OPENING, Span, find_closing
-from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.program_constants import find_constants
-from hipsynth.tuning.optimize.program_model import COORDINATES
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.program_constants import find_constants
+from hipsynth.tuning.optimize.analysis.program_model import COORDINATES
 
 _RANKS = ("int", "unsigned", "long", "unsigned long")  # each is converted to the later one
 _TYPES = {

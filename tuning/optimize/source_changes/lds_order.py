@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.source_changes.row_loops import RowLoop, RowReader, open_blocks
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 
 _BARRIER, _USE = "__syncthreads", "use"
 

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.source.edits import Edit, edit_text, join_insertions
 from hipsynth.source.tokens import Span, find_closing, split_at
+from hipsynth.tuning.optimize.analysis.kernel_body import ASSIGN, Body
+from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
-from hipsynth.tuning.optimize.kernel_body import ASSIGN, Body
-from hipsynth.tuning.optimize.program_model import ParsedProgram
 from hipsynth.tuning.optimize.source_changes.device_functions import find_forwarded
 from hipsynth.tuning.optimize.source_changes.lds_order import needs_barrier
 from hipsynth.tuning.optimize.source_changes.row_loops import RowLoop, RowReader, read_source
@@ -34,7 +35,6 @@ from hipsynth.tuning.optimize.source_changes.row_updates import (
     same_words,
 )
 from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 
 _EXPONENTIALS = frozenset({"expf", "__expf", "exp", "exp2f", "exp2"})
 _SUFFIX = {"float": "f", "double": ""}

@@ -15,10 +15,10 @@ from hipsynth.profiling.backends.protocol import Target
 from hipsynth.source.edits import Edit, edit_text, join_insertions
 from hipsynth.source.layout import read_indent
 from hipsynth.source.tokens import find_closing
+from hipsynth.tuning.optimize.analysis.float_bounds import LEAST_NORMAL, FloatBounds
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
-from hipsynth.tuning.optimize.float_bounds import LEAST_NORMAL, FloatBounds
-from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
 
 _ROOTS = frozenset({"sqrtf", "__fsqrt_rn"})  # of floats

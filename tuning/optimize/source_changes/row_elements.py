@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 from hipsynth.source.tokens import Span, find_closing
 from hipsynth.source.type_sizes import type_bytes
-from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.pointer_copies import is_passed_alone
-from hipsynth.tuning.optimize.program_constants import find_constants, read_number
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.pointer_copies import is_passed_alone
+from hipsynth.tuning.optimize.analysis.program_constants import find_constants, read_number
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement
 from hipsynth.tuning.optimize.source_changes.row_loops import RowLoop, RowReader
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
 from hipsynth.tuning.optimize.transformations.split_loops.loop_source import LANE
 
 Key = tuple[str, ...]

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.layout import read_indent
 from hipsynth.source.tokens import Span, find_closing, split_at, strip_parentheses, text_between
-from hipsynth.tuning.optimize.effects import has_effect
-from hipsynth.tuning.optimize.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.effects import has_effect
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement
 from hipsynth.tuning.optimize.source_changes.device_functions import find_forwarded
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
 
 _STARTS = frozenset({";", "{", "}", "else"})
 

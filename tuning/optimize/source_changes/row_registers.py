@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.source.edits import Edit, edit_text, join_insertions
 from hipsynth.source.layout import lay_out
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
-from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.source_changes.row_elements import RowElement, find_shared_rows
 from hipsynth.tuning.optimize.source_changes.row_loops import RowLoop, RowReader, read_source
 from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 
 COUNTS = (16, 8, 32, 4)  # elements that a lane keeps
 MOST_BYTES = 128  # of a lane's elements: a quarter of the registers that leave room for four wavefronts

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hipsynth.source.tokens import Span, find_closing, split_at
+from hipsynth.tuning.optimize.analysis.statements import Statement
 from hipsynth.tuning.optimize.source_changes.row_loops import RowLoop, RowReader
-from hipsynth.tuning.optimize.statements import Statement
 
 _LARGEST = frozenset({"fmaxf", "fmax", "max"})
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.source.edits import Edit
 from hipsynth.source.tokens import Span, split_at
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
-from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.program_model import ParsedProgram
 from hipsynth.tuning.optimize.source_changes.group_statements import list_group_changes, spell_expression
 from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
 from hipsynth.tuning.optimize.transformations.split_loops.first_places import FIRST_OF_LANES
 from hipsynth.tuning.optimize.transformations.split_loops.loop_source import LANE, LANES, SharedLoop, edit_loop
 from hipsynth.tuning.optimize.transformations.split_loops.shared_loops import check_effects, read_joined_loop

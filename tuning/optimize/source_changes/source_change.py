@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from hipsynth.profiling.backends.protocol import Target
+from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
-from hipsynth.tuning.optimize.program_model import ParsedProgram
 
 NOTABLE = 0.1  # share of the program's time from which a kernel is worth it
 

@@ -20,14 +20,14 @@ from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.layout import read_indent
 from hipsynth.source.parse import Token
 from hipsynth.source.tokens import Span, find_closing
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, LaunchStatement, ParsedProgram
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
-from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.launch_shape import write_dim3
-from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.source_changes.integer_types import IntegerTypes
 from hipsynth.tuning.optimize.source_changes.row_loops import LoopSteps, RowLoop, RowReader
 from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 
 MOST_PARTS = 64
 FEWER = 4  # by which the second number of parts that is tried is less

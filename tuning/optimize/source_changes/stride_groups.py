@@ -15,15 +15,20 @@ from dataclasses import dataclass
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.tokens import Span, find_closing, split_at
-from hipsynth.tuning.optimize.effects import is_cooperation
+from hipsynth.tuning.optimize.analysis.effects import is_cooperation
+from hipsynth.tuning.optimize.analysis.kernel_body import ASSIGN, Body
+from hipsynth.tuning.optimize.analysis.polynomials import Monomial, PolynomialReader
+from hipsynth.tuning.optimize.analysis.program_model import (
+    COORDINATES,
+    KernelDefinition,
+    LaunchStatement,
+    ParsedProgram,
+)
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
-from hipsynth.tuning.optimize.kernel_body import ASSIGN, Body
 from hipsynth.tuning.optimize.launch_shape import cap_groups
-from hipsynth.tuning.optimize.polynomials import Monomial, PolynomialReader
-from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.source_changes.integer_types import TYPE_WORDS
 from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 
 FEWEST = 64  # groups that a launch keeps at least
 FIRST = {("blockDim.x", "blockIdx.x"): 1, ("threadIdx.x",): 1}

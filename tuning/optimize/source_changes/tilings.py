@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
+from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.emit import emit_program
-from hipsynth.tuning.optimize.program_model import ParsedProgram
 from hipsynth.tuning.optimize.source_changes.source_change import SourceChange
-from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import Shape, TransformationPlan
 from hipsynth.tuning.optimize.transformations import TRANSFORMATIONS
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView

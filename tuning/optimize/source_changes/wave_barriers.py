@@ -18,15 +18,15 @@ from hipsynth.profiling.backends.protocol import Target
 from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.layout import read_indent
 from hipsynth.source.tokens import Span, split_at
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.program_constants import find_constants, read_number
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.helper_text import find_head, select_helpers
-from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.launch_shape import has_one_along
-from hipsynth.tuning.optimize.program_constants import find_constants, read_number
-from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.source_changes.group_statements import spell_expression
 from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformations.split_loops.loop_source import WAVE
 
 INDEX, BARRIER, OWN_BARRIER = "threadIdx.x", "__syncthreads", "sync_wavefront();"

@@ -15,14 +15,14 @@ from hipsynth.profiling.backends.protocol import Target
 from hipsynth.source.edits import Edit
 from hipsynth.source.layout import find_spaces, lay_out
 from hipsynth.source.tokens import Span, find_closing, split_at, text_between
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.program_model import ATOMIC_ADDS, ParsedProgram
+from hipsynth.tuning.optimize.analysis.statements import Statement
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.function_text import choose_free_name
-from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS, ParsedProgram
 from hipsynth.tuning.optimize.source_changes.group_statements import list_group_changes
 from hipsynth.tuning.optimize.source_changes.integer_types import TYPE_WORDS, IntegerTypes
 from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, SourceChanger
-from hipsynth.tuning.optimize.statements import Statement
 
 TYPES = frozenset({"float", "double", "int", "unsigned", "unsigned int"})
 _TYPE_WORDS = TYPE_WORDS | {"float", "double"}

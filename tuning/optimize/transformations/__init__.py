@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 
-from hipsynth.tuning.optimize.analysis_faults import AnalysisFaults, iterate_safely
+from hipsynth.tuning.optimize.analysis.analysis_faults import AnalysisFaults, iterate_safely
 from hipsynth.tuning.optimize.transformation_plan import Move, TransformationPlan
 from hipsynth.tuning.optimize.transformations import (
     atomics,

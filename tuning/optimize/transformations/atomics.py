@@ -10,10 +10,15 @@ from dataclasses import replace
 
 from hipsynth.source.edits import Edit
 from hipsynth.source.tokens import find_closing, split_at
-from hipsynth.tuning.optimize.atomic_arrays import check_arrays_alone
-from hipsynth.tuning.optimize.kernel_body import ASSIGN, STEP, Body
-from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS, STATEMENT_STARTS, KernelDefinition, ParsedProgram
-from hipsynth.tuning.optimize.statements import NotUnderstood
+from hipsynth.tuning.optimize.analysis.atomic_arrays import check_arrays_alone
+from hipsynth.tuning.optimize.analysis.kernel_body import ASSIGN, STEP, Body
+from hipsynth.tuning.optimize.analysis.program_model import (
+    ATOMIC_ADDS,
+    STATEMENT_STARTS,
+    KernelDefinition,
+    ParsedProgram,
+)
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.transformation import ATOMICS, Transformation

@@ -9,16 +9,21 @@ from dataclasses import replace
 
 from hipsynth.source.edits import Edit
 from hipsynth.source.tokens import find_closing
-from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.program_constants import find_constants
-from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS, STATEMENT_STARTS, KernelDefinition, ParsedProgram
-from hipsynth.tuning.optimize.statements import NotUnderstood
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.program_constants import find_constants
+from hipsynth.tuning.optimize.analysis.program_model import (
+    ATOMIC_ADDS,
+    STATEMENT_STARTS,
+    KernelDefinition,
+    ParsedProgram,
+)
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
+from hipsynth.tuning.optimize.analysis.value_range import RangeReader
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations.atomics import TYPES
 from hipsynth.tuning.optimize.transformations.jam import can_jam
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.transformation import ATOMICS, Transformation
-from hipsynth.tuning.optimize.value_range import RangeReader
 
 MOST_BINS = 4096  # 16 KB, so that four groups fit on a CU
 SHAPES = ((1024, 64), (1024, 16), (256, 16))  # lanes of a group, work-items of a lane

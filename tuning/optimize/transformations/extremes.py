@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from hipsynth.source.edits import Edit
 from hipsynth.source.tokens import find_closing, split_at
-from hipsynth.tuning.optimize.pointer_copies import is_passed_alone
-from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.analysis.pointer_copies import is_passed_alone
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations.atomics import LONG_TYPES, count_fixed_addresses, find_atomic_statements
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView

@@ -11,11 +11,16 @@ from dataclasses import dataclass, replace
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import Token
 from hipsynth.source.tokens import find_closing, split_at, text_between
-from hipsynth.tuning.optimize.effects import CALLS_WITH_EFFECTS
-from hipsynth.tuning.optimize.item_rest import ItemRest, find_rest
-from hipsynth.tuning.optimize.kernel_body import ASSIGN, STEP, Body
-from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS, STATEMENT_STARTS, KernelDefinition, ParsedProgram
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
+from hipsynth.tuning.optimize.analysis.effects import CALLS_WITH_EFFECTS
+from hipsynth.tuning.optimize.analysis.item_rest import ItemRest, find_rest
+from hipsynth.tuning.optimize.analysis.kernel_body import ASSIGN, STEP, Body
+from hipsynth.tuning.optimize.analysis.program_model import (
+    ATOMIC_ADDS,
+    STATEMENT_STARTS,
+    KernelDefinition,
+    ParsedProgram,
+)
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations.atomics import TYPES
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hipsynth.source.declarations import FunctionParameter
-from hipsynth.tuning.optimize.pointer_copies import has_distinct_pointers
+from hipsynth.tuning.optimize.analysis.pointer_copies import has_distinct_pointers
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.transformation import Transformation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.transformation_plan import Shape, TransformationPlan
 
 MOST_LANES = 1024

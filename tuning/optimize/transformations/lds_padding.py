@@ -8,7 +8,7 @@ from dataclasses import replace
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import Token
 from hipsynth.source.tokens import find_closing, split_at
-from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.transformation import Transformation

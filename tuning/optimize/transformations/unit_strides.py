@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from hipsynth.source.tokens import find_closing
-from hipsynth.tuning.optimize.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
 from hipsynth.tuning.optimize.transformation_plan import AXES
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 

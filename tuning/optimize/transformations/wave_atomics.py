@@ -9,7 +9,12 @@ from dataclasses import replace
 
 from hipsynth.source.edits import Edit
 from hipsynth.source.tokens import find_closing, split_at
-from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS, STATEMENT_STARTS, KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.analysis.program_model import (
+    ATOMIC_ADDS,
+    STATEMENT_STARTS,
+    KernelDefinition,
+    ParsedProgram,
+)
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations.atomics import TYPES
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView

@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.tuning.optimize.analysis_faults import TEXT_ERRORS
+from hipsynth.tuning.optimize.analysis.analysis_faults import TEXT_ERRORS
+from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram, read_program
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
-from hipsynth.tuning.optimize.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.source_changes.retile.plain_product import write_plain_product
 from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
 from hipsynth.tuning.optimize.source_changes.tilings import list_tilings, write_tilings
-from hipsynth.tuning.optimize.statements import NotUnderstood
 
 
 def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Target) -> Iterator[SourceChange]:

@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 
 from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.tokens import Span, find_closing, split_at
-from hipsynth.tuning.optimize.function_text import choose_free_name
-from hipsynth.tuning.optimize.launch_shape import read_shape_component
-from hipsynth.tuning.optimize.polynomials import (
+from hipsynth.tuning.optimize.analysis.polynomials import (
     Monomial,
     Polynomial,
     add_polynomials,
@@ -20,7 +18,15 @@ from hipsynth.tuning.optimize.polynomials import (
     substitute_name,
     times_of,
 )
-from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, LaunchStatement, ParsedProgram
+from hipsynth.tuning.optimize.analysis.program_model import (
+    COORDINATES,
+    KernelDefinition,
+    LaunchStatement,
+    ParsedProgram,
+)
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement
+from hipsynth.tuning.optimize.function_text import choose_free_name
+from hipsynth.tuning.optimize.launch_shape import read_shape_component
 from hipsynth.tuning.optimize.source_changes.retile.staged_product import (
     ONE,
     STEP,
@@ -30,7 +36,6 @@ from hipsynth.tuning.optimize.source_changes.retile.staged_product import (
     StagedProduct,
     read_staged_product,
 )
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
 from hipsynth.tuning.optimize.transformation_plan import AXES, Shape
 
 _ITEM = {axis: f"@{axis}" for axis in TILE_AXES}  # a work-item's number along an axis

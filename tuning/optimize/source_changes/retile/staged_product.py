@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hipsynth.source.tokens import Span, find_closing, split_at, text_between
-from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.polynomials import (
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.polynomials import (
     Monomial,
     Polynomial,
     PolynomialReader,
@@ -20,8 +20,8 @@ from hipsynth.tuning.optimize.polynomials import (
     multiply_polynomials,
     substitute_name,
 )
-from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, ParsedProgram
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
+from hipsynth.tuning.optimize.analysis.program_model import COORDINATES, KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformation_plan import AXES, Shape
 
 TILE, STEP = "@tile", "@step"  # the tile's number; the number along the common dimension

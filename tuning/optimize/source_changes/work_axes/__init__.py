@@ -8,9 +8,10 @@ import math
 from collections.abc import Iterator
 
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.tuning.optimize.analysis_faults import TEXT_ERRORS
+from hipsynth.tuning.optimize.analysis.analysis_faults import TEXT_ERRORS
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram, read_program
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, KernelTime
-from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram, read_program
 from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
 from hipsynth.tuning.optimize.source_changes.tilings import list_tilings, write_tilings
 from hipsynth.tuning.optimize.source_changes.work_axes import (
@@ -23,7 +24,6 @@ from hipsynth.tuning.optimize.source_changes.work_axes import (
     sum_start,
 )
 from hipsynth.tuning.optimize.source_changes.work_axes.numbered_kernel import NumberedKernel
-from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import Shape
 
 FLAT_GROUP = 256  # work-items

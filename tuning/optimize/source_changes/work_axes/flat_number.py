@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.tokens import Span, find_closing, split_at, text_between
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, LaunchStatement, ParsedProgram
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.function_text import choose_free_name
-from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.launch_shape import has_flat_launches
-from hipsynth.tuning.optimize.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.source_changes.work_axes.number_parts import Digit, ExtentFactor, NumberPart, PartReader
 from hipsynth.tuning.optimize.source_changes.work_axes.numbered_kernel import SIDE, NumberedKernel
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformation_plan import AXES, Shape
 from hipsynth.tuning.optimize.transformations.lds_tile.tiled_loop import find_indices
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.tokens import Span, split_at, text_between
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.program_constants import find_constants
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.function_text import choose_free_name
-from hipsynth.tuning.optimize.kernel_body import Body
 from hipsynth.tuning.optimize.launch_shape import read_shape_component
-from hipsynth.tuning.optimize.program_constants import find_constants
-from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformation_plan import Shape
 from hipsynth.tuning.optimize.transformations.lds_tile.tiled_loop import find_indices
 

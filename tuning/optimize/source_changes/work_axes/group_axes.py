@@ -11,16 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hipsynth.source.edits import Edit, edit_text
-from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.launch_shape import has_one_group, read_shape_component
-from hipsynth.tuning.optimize.program_model import (
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.program_model import (
     COORDINATES,
     KernelDefinition,
     LaunchStatement,
     ParsedProgram,
 )
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
+from hipsynth.tuning.optimize.launch_shape import has_one_group, read_shape_component
 from hipsynth.tuning.optimize.source_changes.work_axes.numbered_kernel import NumberedKernel
-from hipsynth.tuning.optimize.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import AXES, Shape
 
 _TIGHT = frozenset({"*", "/", "%", "-", ".", "]", ")"})  # beside an operand that then needs brackets

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hipsynth.source.edits import Edit, edit_text
-from hipsynth.tuning.optimize.counting_loops import CountingLoop, read_counting_nest
+from hipsynth.tuning.optimize.analysis.counting_loops import CountingLoop, read_counting_nest
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.function_text import choose_free_name
-from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 
 
 def merge_loops(program: ParsedProgram, kernel: KernelDefinition) -> str | None:

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hipsynth.source.tokens import Span, find_closing, split_at, text_between
-from hipsynth.tuning.optimize.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.source_changes.integer_types import IntegerTypes
 from hipsynth.tuning.optimize.source_changes.launch_numbers import LaunchNumbers
-from hipsynth.tuning.optimize.statements import NotUnderstood
 
 
 @dataclass(frozen=True, order=True)

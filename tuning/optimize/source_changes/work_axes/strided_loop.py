@@ -10,14 +10,14 @@ from collections.abc import Iterator
 
 from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.tokens import split_at, text_between
-from hipsynth.tuning.optimize.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.program_constants import find_constants, read_number
+from hipsynth.tuning.optimize.analysis.program_model import COORDINATES, KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.launch_shape import has_flat_launches, read_shape_component
-from hipsynth.tuning.optimize.program_constants import find_constants, read_number
-from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.source_changes.integer_types import IntegerTypes
 from hipsynth.tuning.optimize.source_changes.launch_numbers import LaunchNumbers
 from hipsynth.tuning.optimize.source_changes.work_axes.numbered_kernel import NumberedKernel
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformation_plan import Shape
 
 ROW_GROUPS = 4  # of a row: how many there are is not known here

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.tokens import text_between
-from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 
 
 def move_starts(program: ParsedProgram, kernel: KernelDefinition) -> str | None:

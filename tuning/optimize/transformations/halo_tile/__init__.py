@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hipsynth.tuning.optimize.pointer_copies import has_distinct_pointers
-from hipsynth.tuning.optimize.statements import NotUnderstood
+from hipsynth.tuning.optimize.analysis.pointer_copies import has_distinct_pointers
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations.halo_tile.window import WindowKernel, find_windows
 from hipsynth.tuning.optimize.transformations.halo_tile.window_source import MOST_LDS, count_bytes, tile_shape

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hipsynth.source.tokens import split_at
-from hipsynth.tuning.optimize.polynomials import Monomial, PolynomialReader
+from hipsynth.tuning.optimize.analysis.polynomials import Monomial, PolynomialReader
 from hipsynth.tuning.optimize.transformations.lds_tile.tiled_loop import TiledLoop
 
 AXIS_NAMES = {0: "@x", 1: "@y"}  # of a work-item's number along an axis

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from hipsynth.source.tokens import find_closing, split_at
-from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.polynomials import Polynomial, add_polynomials, multiply_polynomials, times_of
-from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.polynomials import Polynomial, add_polynomials, multiply_polynomials, times_of
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformation_plan import Shape
 from hipsynth.tuning.optimize.transformations.halo_tile.affine import AXIS_NAMES, AffineReader
 from hipsynth.tuning.optimize.transformations.lds_tile.tiled_loop import Condition, TiledLoop, make_reader

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from hipsynth.source.edits import Edit
-from hipsynth.tuning.optimize.polynomials import Polynomial
-from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
-from hipsynth.tuning.optimize.statements import NotUnderstood
+from hipsynth.tuning.optimize.analysis.polynomials import Polynomial
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import AXES, Shape
 from hipsynth.tuning.optimize.transformations.halo_tile.window import (
     Window,

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from hipsynth.source.parse import Token
 from hipsynth.source.tokens import split_at
-from hipsynth.tuning.optimize.kernel_body import STEP, Body
-from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
+from hipsynth.tuning.optimize.analysis.kernel_body import STEP, Body
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformation_plan import AXES
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hipsynth.source.edits import Edit, apply_edits
-from hipsynth.tuning.optimize.launch_shape import read_shape_component
-from hipsynth.tuning.optimize.program_model import (
+from hipsynth.tuning.optimize.analysis.program_model import (
     KernelDefinition,
     LaunchStatement,
     ParsedProgram,
 )
-from hipsynth.tuning.optimize.statements import NotUnderstood
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
+from hipsynth.tuning.optimize.launch_shape import read_shape_component
 from hipsynth.tuning.optimize.transformation_plan import AXES
 from hipsynth.tuning.optimize.transformations.hints import restrict_pointer
 from hipsynth.tuning.optimize.transformations.lds_tile.tiled_loop import Condition, Definition, StagedLoad, TiledLoop

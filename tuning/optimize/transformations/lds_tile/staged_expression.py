@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.source_expression import ExpressionNode, read_expression
-from hipsynth.tuning.optimize.statements import NotUnderstood
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.source_expression import ExpressionNode, read_expression
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 
 LOOP_AXIS = 3  # in a set of axes: an expression depends on the loop's variable
 Axes = frozenset[int]

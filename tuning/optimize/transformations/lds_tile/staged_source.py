@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from hipsynth.source.edits import Edit
 from hipsynth.source.tokens import text_between
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement
 from hipsynth.tuning.optimize.transformation_plan import AXES
 from hipsynth.tuning.optimize.transformations.lds_tile.group_source import GroupWriter, indent_lines
 from hipsynth.tuning.optimize.transformations.lds_tile.tiled_loop import Definition, StagedLoad

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from hipsynth.source.edits import Edit
-from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.transformation_plan import Shape
 from hipsynth.tuning.optimize.transformations.lds_tile import LANES
 from hipsynth.tuning.optimize.transformations.lds_tile.group_source import indent_lines

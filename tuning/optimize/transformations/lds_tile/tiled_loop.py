@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from hipsynth.source.declarations import FunctionParameter
 from hipsynth.source.parse import Token
 from hipsynth.source.tokens import find_closing, split_at
-from hipsynth.tuning.optimize.effects import has_effect
-from hipsynth.tuning.optimize.kernel_body import ASSIGN, STEP, Body
-from hipsynth.tuning.optimize.program_model import COORDINATES, KernelDefinition, ParsedProgram
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement, parse_statements
+from hipsynth.tuning.optimize.analysis.effects import has_effect
+from hipsynth.tuning.optimize.analysis.kernel_body import ASSIGN, STEP, Body
+from hipsynth.tuning.optimize.analysis.program_model import COORDINATES, KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformation_plan import AXES, Shape
 from hipsynth.tuning.optimize.transformations.lds_tile.staged_expression import (
     LOOP_AXIS,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hipsynth.source.edits import Edit
-from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
-from hipsynth.tuning.optimize.statements import NotUnderstood
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import AXES, Shape
 from hipsynth.tuning.optimize.transformations.lds_tile.group_source import GroupWriter, indent_lines
 from hipsynth.tuning.optimize.transformations.lds_tile.tiled_loop import find_transposed_loads

@@ -6,9 +6,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from hipsynth.tuning.optimize.pointer_copies import has_distinct_pointers
-from hipsynth.tuning.optimize.program_model import ParsedProgram
-from hipsynth.tuning.optimize.statements import NotUnderstood
+from hipsynth.tuning.optimize.analysis.pointer_copies import has_distinct_pointers
+from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import Shape, TransformationPlan
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.matrix_cores.matrix_source import find_operands

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hipsynth.source.edits import Edit
-from hipsynth.tuning.optimize.program_model import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.transformation_plan import AXES, Shape
 from hipsynth.tuning.optimize.transformations.lds_tile.group_source import indent_lines
 from hipsynth.tuning.optimize.transformations.lds_tile.staged_source import ZERO, StagedTile, StagedWriter

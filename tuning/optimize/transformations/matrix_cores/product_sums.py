@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement
 from hipsynth.tuning.optimize.transformations.lds_tile.tiled_loop import Definition, StagedLoad, TiledLoop
 
 

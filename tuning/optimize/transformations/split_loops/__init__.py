@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.pointer_copies import has_distinct_pointers
-from hipsynth.tuning.optimize.statements import NotUnderstood
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.pointer_copies import has_distinct_pointers
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.optimize.transformations.split_loops.first_places import FIRST_OF_LANES

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.statements import Statement
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.statements import Statement
 
 # Of the first extreme among lanes that share a loop; each lane has the first of its own iterations.
 FIRST_OF_LANES = """// Finds the first of the least (largest) values of N lanes; all of them get it, and where it is.

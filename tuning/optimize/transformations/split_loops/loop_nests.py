@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence, Set
 
 from hipsynth.source.edits import Edit
 from hipsynth.source.tokens import find_closing, split_at
-from hipsynth.tuning.optimize.counting_loops import CountingLoop, read_counting_nest
-from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.statements import Statement
+from hipsynth.tuning.optimize.analysis.counting_loops import CountingLoop, read_counting_nest
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.statements import Statement
 
 _BETWEEN = re.compile(r"[\s{]*")
 

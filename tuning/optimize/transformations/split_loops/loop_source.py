@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from hipsynth.source.edits import Edit
 from hipsynth.source.tokens import text_between
-from hipsynth.tuning.optimize.counting_loops import CountingLoop
-from hipsynth.tuning.optimize.kernel_body import Body
-from hipsynth.tuning.optimize.statements import NotUnderstood, Statement
+from hipsynth.tuning.optimize.analysis.counting_loops import CountingLoop
+from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement
 from hipsynth.tuning.optimize.transformations.split_loops.first_places import FirstPlace
 from hipsynth.tuning.optimize.transformations.split_loops.loop_nests import (
     edit_nest,

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from hipsynth.source.edits import Edit
 from hipsynth.source.tokens import find_closing, split_at, text_between
-from hipsynth.tuning.optimize.effects import has_effect
-from hipsynth.tuning.optimize.kernel_body import ASSIGN, STEP, Body
-from hipsynth.tuning.optimize.program_model import ATOMIC_ADDS
-from hipsynth.tuning.optimize.statements import JUMPS, NotUnderstood, Statement, parse_statements
+from hipsynth.tuning.optimize.analysis.effects import has_effect
+from hipsynth.tuning.optimize.analysis.kernel_body import ASSIGN, STEP, Body
+from hipsynth.tuning.optimize.analysis.program_model import ATOMIC_ADDS
+from hipsynth.tuning.optimize.analysis.statements import JUMPS, NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformations.split_loops.first_places import (
     FirstPlace,
     find_first_places,

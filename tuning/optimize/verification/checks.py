@@ -1,0 +1,207 @@
+"""The checks of a full verification after the first comparison; docs/explanation/honest-gains.md explains each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from hipsynth.core.errors import BadInput
+from hipsynth.core.reasons import Reason
+from hipsynth.simulator.observation import Family
+from hipsynth.tuning.optimize.analysis.program_model import read_program
+from hipsynth.tuning.optimize.documents import VerificationCheck
+from hipsynth.tuning.optimize.evaluate import original_name
+from hipsynth.tuning.optimize.transformations.matrix_cores import list_half_products
+from hipsynth.tuning.optimize.verification.check_sizes import Arguments, draw_sizes
+from hipsynth.tuning.optimize.verification.repeated_runs import (
+    check_moved_memory,
+    check_repeated_calls,
+    check_repeated_launches,
+)
+from hipsynth.tuning.optimize.verification.support import (
+    POISON,
+    SEEDS,
+    TrialSource,
+    copies_of,
+    first_size,
+    run_both,
+    seed_of,
+    sum_counters,
+)
+from hipsynth.tuning.trial import Conditions, Trial
+
+ON_DEVICE = frozenset({"device_to_device", "fill"})
+NARROW = ("F16", "BF16", "I8", "XF32", "F8")
+FAST_MATH = ("-ffast-math", "-ffinite-math-only", "-Ofast")  # with these, compilers assume that there are no infinities
+EXACT_ONLY = frozenset({Family.SMALL, Family.INFINITE})
+
+
+def check_precision(source: TrialSource, text: str) -> VerificationCheck:
+    """No arithmetic in a narrower type than the original's."""
+    conditions = first_size(source)
+    before, after = run_both(source, text, conditions)
+    if _count_operations(after, "F16") > _count_operations(before, "F16"):
+        return VerificationCheck("precision", False, "it calculates with halves where the original does not")
+    if _count_doubles(after) < 0.5 * _count_doubles(before) and _count_floats(after) > _count_floats(before):
+        return VerificationCheck("precision", False, "it calculates with floats where the original uses doubles")
+    wider = [kind for kind in NARROW if _count_products(after, kind) > _count_products(before, kind)]
+    exact = _list_half_products(source, before) if wider else {}
+    if any(_count_products(after, kind, exact) > _count_products(before, kind, exact) for kind in wider):
+        return VerificationCheck("precision", False, "it multiplies matrices in a narrower type than the original")
+    return VerificationCheck("precision", True)
+
+
+def check_stale_reads(source: TrialSource, text: str) -> VerificationCheck:
+    """New allocations and the LDS hold NaNs: nothing may be read that was not written."""
+    conditions = _watched(source)
+    if not source.reference_trial(conditions).ok:
+        return VerificationCheck("stale_memory", None, "the original itself reads memory that it has not written")
+    return source.check_equal("stale_memory", text, conditions)
+
+
+def _watched(source: TrialSource) -> Conditions:
+    return replace(first_size(source), poison=POISON, watch=True)
+
+
+def check_outside_kernels(source: TrialSource, text: str) -> VerificationCheck:
+    """The work is done by kernels: not by the host in device memory, nor by more copies and fills on the device."""
+    before, after = run_both(source, text, _watched(source))
+    if not before.ok:
+        return VerificationCheck("outside_kernels", None, "the original itself reads memory that it has not written")
+    for count, label in (
+        (_host_writes, "the host writes device memory"),
+        (_moved_bytes, "copies and fills move more"),
+    ):
+        if count(after) > count(before):
+            return VerificationCheck(
+                "outside_kernels", False, f"{label}: {count(after):g} instead of {count(before):g}"
+            )
+    guarded = replace(first_size(source), guard=True)
+    before, after = run_both(source, text, guarded)
+    if before.ok and after.reason == Reason.HOST_CRASH:
+        return VerificationCheck("outside_kernels", False, "the host reads or writes device memory")
+    return VerificationCheck("outside_kernels", True)
+
+
+def check_races(source: TrialSource, text: str) -> VerificationCheck:
+    """No two waves use one word, one of them to change it, unless a barrier or atomics put them in order."""
+    conditions = replace(first_size(source), races=True)
+    before, after = map(_race_of, run_both(source, text, conditions))
+    if before:
+        return VerificationCheck("races", None, f"the original's own waves race: {before}")
+    return VerificationCheck("races", not after, after)
+
+
+def _race_of(trial: Trial) -> str:
+    return next((text.removeprefix("race: ") for text in trial.warnings if text.startswith("race: ")), "")
+
+
+def check_other_inputs(source: TrialSource, text: str) -> VerificationCheck:
+    """Inputs drawn again, as numbers of several families."""
+    checked: list[tuple[Family, VerificationCheck]] = []
+    failed = False
+    for family, conditions in _drawn_inputs(source):
+        usable = next((drawn for drawn in conditions if run_both(source, text, drawn)[0].ok), None)
+        failed |= usable is None
+        plain = source.reference_trial(first_size(source))
+        if usable is None or copies_of(source.reference_trial(usable)) == copies_of(plain):
+            continue
+        check = source.check_equal("other_inputs", text, usable)
+        if not check.passed:
+            return replace(check, detail=f"inputs of the family {family.name.lower()}, {check.detail}")
+        checked.append((family, check))
+    if checked:
+        names = ", ".join(dict.fromkeys(family.name.lower() for family, _ in checked))
+        return replace(checked[0][1], detail=f"{checked[0][1].detail}; families: {names}")
+    if failed:
+        return VerificationCheck("other_inputs", None, "the original fails on inputs that are drawn again")
+    return VerificationCheck("other_inputs", None, "no result depends on data that could be drawn again")
+
+
+def _drawn_inputs(source: TrialSource) -> Iterator[tuple[Family, list[Conditions]]]:
+    """Each family with its conditions: first also integers, which may make the original fail, then floating point."""
+    plain = first_size(source)
+    fast = any(flag in source.target.flags for flag in FAST_MATH)
+    for family in Family:
+        if fast and family in EXACT_ONLY:
+            continue
+        for seed in SEEDS if family == Family.SCALED else (SEEDS[0] + family,):
+            drawn = replace(plain, redraw=seed, family=family)
+            yield family, [replace(drawn, redraw_integers=True), drawn]
+
+
+def check_other_sizes(source: TrialSource, text: str) -> VerificationCheck:
+    """The outputs at the other sizes, and at one that whoever wrote the changed program did not know."""
+    sizes = [*source.sizes[1:], *_unknown_sizes(source, text)]
+    if not sizes:
+        return VerificationCheck("other_sizes", None, "the program takes no size as an argument")
+    checks = [source.check_equal("other_sizes", text, source.run_conditions(size)) for size in sizes]
+    return next((check for check in checks if not check.passed), checks[0])
+
+
+def _unknown_sizes(source: TrialSource, text: str) -> Iterator[Arguments]:
+    """The first of the drawn sizes at which the original runs, and leaves no more than is kept, if so elsewhere."""
+    keeps_all = source.keeps_outputs(source.sizes[0])
+    for size in draw_sizes(source.sizes[0], seed_of(source.original + text)):
+        if size not in source.sizes and source.try_size(size) and (not keeps_all or source.keeps_outputs(size)):
+            yield size
+            return
+
+
+CHECKS: tuple[Callable[[TrialSource, str], VerificationCheck], ...] = (
+    check_precision,
+    check_outside_kernels,
+    check_stale_reads,
+    check_races,
+    check_other_inputs,
+    check_other_sizes,
+    check_repeated_launches,
+    check_moved_memory,
+    check_repeated_calls,
+)
+
+
+def _host_writes(trial: Trial) -> float:
+    return sum(output.bytes for output in trial.outputs if output.kind == "host_writes")
+
+
+def _moved_bytes(trial: Trial) -> float:
+    """Bytes copied within the device, or filled, by the runtime."""
+    return sum(transfer.bytes for transfer in trial.transfers if transfer.kind in ON_DEVICE)
+
+
+def _count_doubles(trial: Trial) -> float:
+    """Instructions of a wavefront; matrix instructions are counted in units of 512 operations, as many as four of these
+    have."""
+    return _count_operations(trial, "F64") + 4 * _count_products(trial, "F64")
+
+
+def _count_floats(trial: Trial) -> float:
+    """Instructions of a wavefront in single precision, and conversions: a program that only shares what it calculated
+    twice has no more of them."""
+    return _count_operations(trial, "F32") + sum_counters(trial, ("SQ_INSTS_VALU_CVT",))
+
+
+def _count_products(trial: Trial, kind: str, exact: Mapping[str, str] | None = None) -> float:
+    """The work of matrix instructions, without kernels whose products of halves are `exact` in this kind."""
+    return sum(
+        kernel.counters.get(f"SQ_INSTS_VALU_MFMA_MOPS_{kind}", 0.0) * kernel.dispatches
+        for kernel in trial.kernels
+        if (exact or {}).get(original_name(kernel.name)) != kind
+    )
+
+
+def _list_half_products(source: TrialSource, before: Trial) -> dict[str, str]:
+    """The original's kernels that do nothing in their loop but add products of halves -> the kind of these: matrix
+    instructions of that kind round nothing that the original does not round."""
+    try:
+        program = read_program(source.original, source.target.arch)
+    except BadInput:
+        return {}
+    blocks = {original_name(kernel.name): kernel.block for kernel in before.kernels}
+    kinds = list_half_products(program, blocks)
+    return {name: "BF16" if "bfloat" in kind else "F16" for name, kind in kinds.items()}
+
+
+def _count_operations(trial: Trial, kind: str) -> float:
+    return sum_counters(trial, [f"SQ_INSTS_VALU_{operation}_{kind}" for operation in ("ADD", "MUL", "FMA", "TRANS")])
