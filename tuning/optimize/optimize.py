@@ -154,6 +154,7 @@ def optimize_program(request: OptimizeRequest, say: Callable[[str], None] = lamb
         return _build_result("refused", why, None, search, verification, request.text, refused)
     states = search.run()
     timings = ConfirmedTimings(target, request.arguments, request.journal, clock)
+    failure = ""
     for state, timed, drawn in _list_gains(search, verifier, timings, states):
         verification = _verify_state(verifier, state, timed)
         say(f"verified: {verification.failure or 'every check passed'}")
@@ -162,14 +163,25 @@ def optimize_program(request: OptimizeRequest, say: Callable[[str], None] = lamb
             improved = _build_result("improved", reason, timed, search, verification, request.text, refused, state)
             checked = time_checked_shapes(verifier, state.text, timed)
             return replace(improved, shapes=(*checked, *drawn), guards=state.guards)
+        failure = failure or verification.failure
         if clock.late:
             break
     verification = Verification((verifier.quick(request.text),))
     first = states[-1].found
-    reason = "nothing that was tried is faster and correct"
-    if not search.steps:
-        reason = f"nothing was tried: {_WHY_NOTHING[search.ended]}"
+    reason = _explain_unchanged(search, failure, clock.late)
     return _build_result("unchanged", reason, (first, first), search, verification, request.text, refused)
+
+
+def _explain_unchanged(search: Search, failure: str, late: bool) -> str:
+    """Why the program stays as it is; `failure`: of the fastest one's checks, `late`: whether the clock ended them."""
+    if not search.steps:
+        return f"nothing was tried: {_WHY_NOTHING[search.ended]}"
+    kept = sum(step.kept for step in search.steps)
+    if kept and late:
+        return f"the clock ended before a faster program was verified ({kept} were found); give it more with --clock"
+    if failure:
+        return f"what is faster fails a check: {failure}"
+    return "nothing that was tried is faster and correct"
 
 
 def _verify_state(verifier: Verifier, state: SearchState, timed: Pair) -> Verification:

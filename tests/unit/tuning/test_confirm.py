@@ -10,7 +10,7 @@ from fake_tuning import TEXT, parsed, without_simulator
 from hipsynth.core.kernel_record import KernelRecord, Sampling, Work
 from hipsynth.tuning.optimize.candidates import SearchState
 from hipsynth.tuning.optimize.confirm import DRAWN, ConfirmedTimings, draw_shapes
-from hipsynth.tuning.optimize.documents import SearchEnd, ShapeSpeedup
+from hipsynth.tuning.optimize.documents import SearchEnd, ShapeSpeedup, VerificationCheck
 from hipsynth.tuning.optimize.evaluate import (
     COMPILE_S,
     PER_WAVE_INSTRUCTION_S,
@@ -21,6 +21,7 @@ from hipsynth.tuning.optimize.evaluate import (
 )
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
 from hipsynth.tuning.optimize.search import Search
+from hipsynth.tuning.optimize.verification.verify import Verification
 from hipsynth.tuning.trial import Trial, target_of
 from hipsynth.tuning.trial.search_clock import Clock
 
@@ -96,6 +97,19 @@ def test_a_gain_that_is_lost_at_another_shape_is_not_the_answer_if_another_holds
     assert answer.status == "improved" and answer.holds is holds
     assert all(mark in answer.text for mark in losing) is not holds and (answer.speedup < 3.0) is holds
     assert bool(answer.reason) is not holds
+
+
+@pytest.mark.parametrize(("late", "reason"), [(False, "fails a check: races: two"), (True, "the clock ended before")])
+def test_a_faster_program_that_was_not_verified_is_no_program_that_was_not_found(
+    monkeypatch: pytest.MonkeyPatch, late: bool, reason: str
+) -> None:
+    without_simulator(monkeypatch)
+    failed = Verification((VerificationCheck("races", False, "two work-items write one element"),))
+    monkeypatch.setattr("hipsynth.tuning.optimize.optimize._verify_state", lambda *_: failed)
+    monkeypatch.setattr(Clock, "late", late)
+    answer = optimize_program(OptimizeRequest(TEXT, target_of("gfx942"), 30.0))
+    assert answer.status == "unchanged" and answer.text == TEXT and any(step.kept for step in answer.steps)
+    assert reason in answer.reason
 
 
 @pytest.mark.parametrize(
