@@ -176,9 +176,9 @@ def _explain_unchanged(search: Search, failure: str, late: bool) -> str:
     """Why the program stays as it is; `failure`: of the fastest one's checks, `late`: whether the clock ended them."""
     if not search.steps:
         return f"nothing was tried: {_WHY_NOTHING[search.ended]}"
-    kept = sum(step.kept for step in search.steps)
-    if kept and late:
-        return f"the clock ended before a faster program was verified ({kept} were found); give it more with --clock"
+    faster = sum(step.kept for step in search.steps)
+    if faster and late:
+        return f"the clock ended before a faster program was verified ({faster} were found); give it more with --clock"
     if failure:
         return f"what is faster fails a check: {failure}"
     return "nothing that was tried is faster and correct"

@@ -1,4 +1,6 @@
-"""Beam search over plans: each round changes one kernel in one way, ranks by the predictor, executes the best."""
+"""Beam search over plans: each round changes one kernel in one way, ranks by the predictor, executes the best.
+
+A beam with nothing left to try gives way to the next best states."""
 
 from __future__ import annotations
 
@@ -29,6 +31,7 @@ from hipsynth.tuning.trial import AT_ONCE, map_at_once
 from hipsynth.tuning.trial.search_clock import Clock
 
 BEAM = 2
+NEAR = 1.25  # time over the fastest state's, up to which a state is searched once those of the beam have nothing left
 PER_ROUND = 6  # candidates of a round that are executed
 PREDICTION_S = 0.4  # price of a prediction, which compiles the device code
 MOST_PREDICTED = 16
@@ -37,7 +40,7 @@ ORDERS = 0.25  # of the budget: what other orders of work-groups may take at mos
 CHANGES = 0.2  # of the budget: what changes of the fastest program's source may take at most
 GAIN = 0.01  # least relative gain of a step
 ALL_LAUNCHES = 1 << 30  # what a kernel counts for that makes all launches of a loop
-SLOWER = 2.0  # predicted time over that of the state, from which a candidate is not executed
+SLOWER = 1.1  # predicted time over that of the state, from which a candidate is not executed
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -61,6 +64,15 @@ def _explain_fusion(fusion: Fusion) -> str:
     if fusion.many_passes:
         return "a group goes on with elements that it has in the LDS"
     return "what one launch leaves for the next stays in registers"
+
+
+def _keep_promising(waiting: list[SearchState], states: list[SearchState], near: float) -> list[SearchState]:
+    """Those that wait, fastest first, without those that are slower than the best BEAM of all states and than `near`
+    times the fastest: what is third best now may be best after two more moves."""
+    times = sorted(state.found.duration_ns for state in states)
+    most_ns = max(near * times[0], times[min(BEAM, len(times)) - 1])
+    promising = (state for state in waiting if state.found.duration_ns <= most_ns)
+    return sorted(promising, key=lambda state: state.found.duration_ns)
 
 
 @dataclass
@@ -107,23 +119,25 @@ class Search:
         apply to it, so the original is searched, too."""
         program, states = self.program, self._change_first("work_axes", origin)
         if states:
-            states += self._search_moves(states[-1])
+            states += self._search_moves(states[-1], near=1.0)  # the rest of the budget is the original's
             self.program = program
         return states
 
-    def _search_moves(self, origin: SearchState) -> list[SearchState]:
-        """What is found from the program by divisions, joined launches and rounds of moves."""
+    def _search_moves(self, origin: SearchState, near: float = NEAR) -> list[SearchState]:
+        """What is found from the program by divisions, joined launches and rounds of moves, of the best BEAM states and
+        then of those within `near` times the fastest."""
         states = [origin, *self._change_first("fast_division", origin)]
         states = [*states[:-1], *self._fuse_launches(states[-1])]
         self._origin = origin = states[-1]  # of all plans
-        beam = [origin]
+        waiting = [origin]  # states with changes that were not tried
         texts = {state.text for state in states}
-        before = -1
-        while not self._is_over() and len(texts) != before:  # until there is nothing left to try
+        while waiting and not self._is_over():
+            beam, waiting = waiting[:BEAM], waiting[BEAM:]
             before = len(texts)
             faster = self._run_round(beam, texts, origin)
             states += faster
-            beam = sorted([*beam, *faster], key=lambda state: state.found.duration_ns)[:BEAM]
+            untried = beam if len(texts) != before else []
+            waiting = _keep_promising([*untried, *faster, *waiting], states, near)
         return states[1:]
 
     def _reserve_for_last(self, first: CandidateMeasurement) -> None:
