@@ -141,6 +141,7 @@ _PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "clang_getRangeEnd": (CLocation, [CRange]),
     "clang_getSpellingLocation": (None, _LOCATION_OUT),
     "clang_getExpansionLocation": (None, _LOCATION_OUT),
+    "clang_getPresumedLocation": (None, [CLocation, POINTER(CString), POINTER(c_uint), POINTER(c_uint)]),
     "clang_getNumOverloadedDecls": (c_uint, [CCursor]),
     "clang_getOverloadedDecl": (CCursor, [CCursor, c_uint]),
     "clang_getOverriddenCursors": (None, [CCursor, POINTER(POINTER(CCursor)), POINTER(c_uint)]),
@@ -251,13 +252,17 @@ class TU:
         for number in range(self.lib.clang_getNumDiagnostics(self.handle)):
             item = self.lib.clang_getDiagnostic(self.handle, number)
             if self.lib.clang_getDiagnosticSeverity(item) >= ERROR_SEVERITY:
-                location = self.lib.clang_getDiagnosticLocation(item)
-                file, line, column, _ = self._file_position(location, self.lib.clang_getExpansionLocation)
-                diagnostics.append(
-                    CompilerMessage(text_of(self.lib.clang_getDiagnosticSpelling(item)), self.name(file), line, column)
-                )
+                text = text_of(self.lib.clang_getDiagnosticSpelling(item))
+                diagnostics.append(CompilerMessage(text, *self._presumed_position(item)))
             self.lib.clang_disposeDiagnostic(item)
         return diagnostics
+
+    def _presumed_position(self, diagnostic: int) -> tuple[str, int, int]:
+        """(file, line, column) as the compiler would print them: `#line` directives count."""
+        file, line, column = CString(), c_uint(), c_uint()
+        location = self.lib.clang_getDiagnosticLocation(diagnostic)
+        self.lib.clang_getPresumedLocation(location, byref(file), byref(line), byref(column))
+        return text_of(file), line.value, column.value
 
     def name(self, file: int | None) -> str:
         """The path of a file handle, or "" for None."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hipsynth.source.includes import include_runtime
 from hipsynth.source.parse import MAX_BYTES, ParseConfig, parse_source
 from hipsynth.synth.frontend.augment import find_items
 from hipsynth.synth.frontend.make_copies import make_copies
@@ -42,6 +43,12 @@ def test_missing_file_and_folder(config: ParseConfig, tmp_path: Path) -> None:
 def test_an_error_has_line_and_column(config: ParseConfig) -> None:
     _, diagnostics = parse_source(HEAD + b"\nint f() {\n  return x;\n}\n", config)
     assert (diagnostics[0].line, diagnostics[0].column) == (4, 10)
+
+
+def test_the_line_of_an_error_is_the_users_where_a_header_was_put_in_front(config: ParseConfig) -> None:
+    text = include_runtime("__global__ void k(int* p) {\n  p[0] = undeclared;\n}\n")
+    _, diagnostics = parse_source(text.encode(), config)
+    assert (diagnostics[0].line, diagnostics[0].column) == (2, 10)
 
 
 @pytest.mark.parametrize("text", ["int main() { return 0; }\n", "// __global__ in a comment only\nint main() {}\n"])
