@@ -19,20 +19,26 @@ SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 @dataclass(frozen=True)
 class JudgedCase:
-    """A kernel on a target, or all kernels of one (`name`), and whether it is slower than allowed."""
+    """A kernel on a target, all kernels of one, or a program that failed there (`name`), and whether it is slower than
+    allowed, or failed."""
 
     target: str
     name: str
     seconds: float
     summary: str
-    is_slower: bool
+    is_slower: bool = False
+    has_failed: bool = False
 
 
 def list_cases(document: CompareDocument) -> Iterator[JudgedCase]:
-    """The kernels of B, and each target's total; without a limit, nothing is slower than allowed."""
+    """The kernels of B, each target's total, and programs that failed; without a limit, nothing is slower than
+    allowed."""
     limit = math.inf if document.slower_limit_percent is None else document.slower_limit_percent
     for target in document.targets:
         where = describe_target(target.b.arch, target.b.device, target.b.flags)
+        for side, failure in (("A", target.failure_a), ("B", target.failure_b)):
+            if failure:
+                yield JudgedCase(where, f"program {side}", 0.0, failure, has_failed=True)
         for kernel in target.kernels:
             pair = kernel.duration
             yield JudgedCase(where, kernel.name_b, pair.b_ns / 1e9, kernel.summary, pair.change_percent > limit)
@@ -42,14 +48,13 @@ def list_cases(document: CompareDocument) -> Iterator[JudgedCase]:
 
 
 def junit_report(document: CompareDocument) -> str:
-    """A JUnit report: a suite with a case per kernel and target, which failed if it is slower than allowed."""
+    """A JUnit report: a suite with a case per kernel and target, which failed if it is slower than allowed; an
+    error for a program that failed."""
     cases = list(list_cases(document))
-    failures = str(sum(case.is_slower for case in cases))
-    suites = ElementTree.Element("testsuites", name="synth compare", tests=str(len(cases)), failures=failures)
-    suite = ElementTree.SubElement(
-        suites, "testsuite", name=_xml_text(document.b.source), tests=str(len(cases)), failures=failures,
-        errors="0", skipped="0",
-    )  # fmt: skip
+    failures, errors = str(sum(case.is_slower for case in cases)), str(sum(case.has_failed for case in cases))
+    counts = {"tests": str(len(cases)), "failures": failures, "errors": errors}
+    suites = ElementTree.Element("testsuites", counts, name="synth compare")
+    suite = ElementTree.SubElement(suites, "testsuite", counts, name=_xml_text(document.b.source), skipped="0")
     for case in cases:
         element = ElementTree.SubElement(
             suite, "testcase", classname=_xml_text(case.target), name=_xml_text(case.name), time=f"{case.seconds:.9f}"
@@ -57,6 +62,8 @@ def junit_report(document: CompareDocument) -> str:
         if case.is_slower:
             failure = ElementTree.SubElement(element, "failure", type=RULE, message=_xml_text(case.summary))
             failure.text = f"allowed: slower by {document.slower_limit_percent:g} %"
+        if case.has_failed:
+            ElementTree.SubElement(element, "error", type="failed-program", message=_xml_text(case.summary))
     return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from hipsynth.core.errors import BadInput
 from hipsynth.profiling.backends.protocol import describe_target
 from hipsynth.profiling.compare.documents import (
     ChangeCause,
@@ -67,10 +68,14 @@ def compare_profiles(
     slower_limit_percent: float | None = None,
 ) -> CompareDocument:
     """What differs between two profiles. `names`: as the user gave them, by default their paths;
-    `slower_limit_percent`: how much longer a kernel, or all together, may take before `slower` names it."""
+    `slower_limit_percent`: how much longer a kernel, or all together, may take before `slower` names it; raises
+    BadInput with one if a program failed or did not run to its end, since what it would have launched has no time."""
     name_a, name_b = names or (first.program.path, second.program.path)
     pairs, only_a, only_b = pair_targets(first.results, second.results)
     targets = tuple(_compare_target(a, b) for a, b in pairs)
+    if slower_limit_percent is not None:
+        for name, failures in ((name_a, [t.failure_a for t in targets]), (name_b, [t.failure_b for t in targets])):
+            _require_success(name, failures)
     slower = () if slower_limit_percent is None else tuple(_list_slower(targets, slower_limit_percent))
     return CompareDocument(
         ComparedSide(name_a, first.program.id),
@@ -85,6 +90,21 @@ def compare_profiles(
 
 def _target_name(result: ProfileResult) -> TargetName:
     return TargetName(result.arch, result.device, result.flags)
+
+
+def _require_success(name: str, failures: Sequence[str]) -> None:
+    """Raises BadInput for a program that failed on a target."""
+    for failure in filter(None, failures):
+        remedy = "mend it, or compare without a limit: what ran is compared then"
+        raise BadInput(f"{name} cannot be judged by its time: it failed", cause=failure, remedy=remedy)
+
+
+def _describe_failure(result: ProfileResult) -> str:
+    """Why a program did not run to its end, or failed there; "" if it did neither."""
+    if result.status == "ok":
+        return ""
+    reason = result.reason.meaning if result.reason else f"status {result.status}"
+    return f"{reason} ({result.message})" if result.message and result.message != reason else reason
 
 
 def _list_slower(targets: Sequence[TargetPair], limit: float) -> Iterator[str]:
@@ -112,6 +132,8 @@ def _compare_target(a: ProfileResult, b: ProfileResult) -> TargetPair:
         kernels,
         tuple(kernel.name for kernel in only_a),
         tuple(kernel.name for kernel in only_b),
+        _describe_failure(a),
+        _describe_failure(b),
     )
 
 

@@ -118,7 +118,8 @@ class TargetName:
 @dataclass(frozen=True)
 class TargetPair:
     """A target of A beside one of B. `total`: of all launches of all kernels, null if one side has none; `only_a` and
-    `only_b`: kernels without a counterpart."""
+    `only_b`: kernels without a counterpart; `failure_a` and `failure_b`: why a program did not run to its end, or
+    failed there, "" if it did not: kernels and launches may be missing then."""
 
     a: TargetName
     b: TargetName
@@ -126,6 +127,8 @@ class TargetPair:
     kernels: tuple[KernelPair, ...]
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
+    failure_a: str = ""
+    failure_b: str = ""
 
 
 @dataclass(frozen=True)

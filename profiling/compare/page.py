@@ -14,7 +14,16 @@ from hipsynth.profiling.compare.documents import (
     TargetName,
     TargetPair,
 )
-from hipsynth.profiling.compare.text import LEGEND, Row, counter_rows, line_cells, line_place, meta_text, metric_rows
+from hipsynth.profiling.compare.text import (
+    LEGEND,
+    Row,
+    counter_rows,
+    failure_lines,
+    line_cells,
+    line_place,
+    meta_text,
+    metric_rows,
+)
 from hipsynth.profiling.reports.numbers import format_quantity
 from hipsynth.profiling.reports.pages import escape, head_row, render_page
 
@@ -41,6 +50,7 @@ def _target_parts(target: TargetPair) -> Iterator[str]:
     same = target.a == target.b
     both = _name_target(target.a) if same else f"A on {_name_target(target.a)}, B on {_name_target(target.b)}"
     yield f"<section><h2>{both}</h2>"
+    yield from (f"<p><strong>{escape(line)}</strong></p>" for line in failure_lines(target))
     if target.total is not None and len(target.kernels) + len(target.only_a) + len(target.only_b) > 1:
         yield f"<p>All kernels: {_duration_text(target.total)}; {_verdict_text(target.total, '')}</p>"
     for kernel in target.kernels:

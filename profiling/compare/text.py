@@ -14,6 +14,7 @@ from hipsynth.profiling.compare.documents import (
     LinePair,
     QuantityPair,
     TargetName,
+    TargetPair,
 )
 from hipsynth.profiling.reports.numbers import format_number, format_quantity, unit_prefix
 
@@ -33,7 +34,7 @@ def comparison_lines(document: CompareDocument, counters: bool = False) -> list[
     """All targets and kernels. `counters`: all that changed, instead of those that explain a duration."""
     lines = [f"A: {document.a.source}", f"B: {document.b.source}"]
     for target in document.targets:
-        lines += ["", _target_text(target.a, target.b)]
+        lines += ["", _target_text(target.a, target.b), *failure_lines(target)]
         for kernel in target.kernels:
             lines += ["", *_kernel_lines(kernel, counters)]
         for side, names in (("A", target.only_a), ("B", target.only_b)):
@@ -45,6 +46,12 @@ def comparison_lines(document: CompareDocument, counters: bool = False) -> list[
     if any(kernel.duration.uncertainty_percent for target in document.targets for kernel in target.kernels):
         lines += ["", LEGEND]
     return lines
+
+
+def failure_lines(target: TargetPair) -> list[str]:
+    """A sentence for each side that failed or did not run to its end."""
+    sides = (("A", target.failure_a), ("B", target.failure_b))
+    return [f"{side} failed; only what it launched before is compared: {text}" for side, text in sides if text]
 
 
 def _name_target(target: TargetName) -> str:

@@ -13,6 +13,9 @@ import pytest
 from profiling_samples import kernel, result, target
 
 from hipsynth.core.documents import from_json, to_json
+from hipsynth.core.errors import BadInput
+from hipsynth.core.reasons import Reason
+from hipsynth.profiling.compare.ci_reports import junit_report
 from hipsynth.profiling.compare.differ import FLOOR, OF_CHANGE, compare_profiles
 from hipsynth.profiling.compare.documents import CompareDocument, KernelPair
 from hipsynth.profiling.compare.page import comparison_page
@@ -103,6 +106,18 @@ def test_targets_without_a_counterpart_are_said() -> None:
     assert [(t.a.arch, t.a.flags, t.b.flags) for t in found.targets] == [("gfx942", "-O3", "-O1")]
     assert [t.arch for t in found.only_a] == ["gfx90a"] and found.only_b == ()
     assert "only A was profiled for gfx90a (mi250)  -O3" in comparison_lines(found)
+
+
+def test_a_program_that_failed_is_said_and_not_judged() -> None:
+    a, b = (profile(*(simulated(name, 1e5, hbm=9e4) for name in "kl")) for _ in range(2))
+    crashed = replace(b.results[0], status="failed", reason=Reason.ILLEGAL_ACCESS, message="at 0x10 in l")
+    b = replace(b, results=(replace(crashed, kernels=crashed.kernels[:1]),))
+    found = compare_profiles(a, b)
+    assert (found.targets[0].failure_a, "at 0x10 in l" in found.targets[0].failure_b) == ("", True)
+    for text in ("\n".join(comparison_lines(found)), comparison_page(found), junit_report(found)):
+        assert "at 0x10 in l" in text
+    with pytest.raises(BadInput, match="cannot be judged"):
+        compare_profiles(a, b, slower_limit_percent=5.0)
 
 
 @pytest.mark.parametrize(("limit", "expected"), [(None, 0), (99.0, 2), (101.0, 0)])
