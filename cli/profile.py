@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -27,7 +25,8 @@ from hipsynth.cli.options import (
     timeout_option,
     workers_option,
 )
-from hipsynth.cli.output import Progress, StatusLine, print_json, terminal_width
+from hipsynth.cli.output import StatusLine, print_json, terminal_width
+from hipsynth.cli.profile_folder import profile_folder
 from hipsynth.cli.programs import (
     ProgramCommand,
     check_script_options,
@@ -38,15 +37,15 @@ from hipsynth.cli.programs import (
 )
 from hipsynth.cli.terminal import print_styled, style_text
 from hipsynth.core import stop_signal
-from hipsynth.core.errors import BadInput, PartialFailure, UsageError
+from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.files import require_writable
 from hipsynth.core.languages import SUFFIXES, TRITON
 from hipsynth.core.reasons import Reason
 
 if TYPE_CHECKING:
-    from hipsynth.core.program import Program, Project
+    from hipsynth.core.program import Project
     from hipsynth.profiling.backends.protocol import Target, TargetResult
-    from hipsynth.profiling.matrix.collect import FailedItem, MatrixSummary
+    from hipsynth.profiling.matrix.collect import MatrixOptions
     from hipsynth.profiling.reports.executed_profile import ExecutedProfile
     from hipsynth.simulator.limits import RunLimits
 
@@ -81,6 +80,21 @@ A folder of programs needs --out; after an interruption, run the same command ag
 
 Exit codes: 0 ok, 2 usage, 3 bad input, 4 backend or toolchain missing, 5 some items failed.
 """
+
+
+OPTIONS_OF_ONE = {
+    "kernel_pattern": "--kernel",
+    "top": "--top",
+    "metric_pattern": "--metric",
+    "as_csv": "--csv",
+    "counters": "--counters",
+    "output": "--output",
+    "asm": "--asm",
+    "ttgir": "--ttgir",
+    "values": "--value",
+    "grid": "--grid",
+    "block": "--block",
+}
 
 
 class MeasurementOptions(TypedDict):
@@ -238,8 +252,9 @@ def command(
         if not path.is_dir() or own_arguments or len(paths) > 1 or project:
             remedy = f"put {path.name} into a folder, or drop --out"
             raise UsageError("--out needs a folder of programs, and nothing else", remedy=remedy)
+        _check_folder_options(defines, includes, options)
         wanted, excluded = select_targets(archs, flags, devices)
-        return _profile_folder(path, out, wanted, excluded, limits, options)
+        return profile_folder(path, out, wanted, excluded, _matrix_options(limits, options), options["as_json"])
     flags = tuple(with_defines(flag_text, defines) for flag_text in flags or ("-O3",))
     wanted, _ = select_targets(archs, flags, devices)
     try:
@@ -275,6 +290,27 @@ def _check_path(
     if options["autotune_cache"] and path.suffix != SUFFIXES[TRITON]:
         remedy = "drop it: HIP programs have no autotuner"
         raise UsageError("--autotune-cache is for Python scripts with Triton kernels", remedy=remedy)
+
+
+def _matrix_options(limits: RunLimits, options: MeasurementOptions) -> MatrixOptions:
+    from hipsynth.profiling.matrix.collect import MatrixOptions
+
+    return MatrixOptions(
+        options["backend"], options["engine"], options["workers"], limits, options["retry_failed"], options["repair"]
+    )
+
+
+def _check_folder_options(defines: Sequence[str], includes: Sequence[str], options: MeasurementOptions) -> None:
+    """Raises UsageError for options that the measurement of a folder of programs would leave out."""
+    if defines or includes:
+        remedy = 'give macros as flags, --flags="-O3 -DN=64", and put headers beside the programs'
+        raise UsageError("-D and -I are for one program", cause="--out measures a folder of programs", remedy=remedy)
+    for key, name in OPTIONS_OF_ONE.items():
+        if options[key]:  # type: ignore[literal-required]
+            problem = f"{name} is for one program"
+            raise UsageError(
+                problem, cause="--out stores all kernels of a folder of programs", remedy="drop one of them"
+            )
 
 
 def _check_choices(backend: str, budget: float, per_kernel: int, many: bool, of_one: bool, warm_l2: bool) -> None:
@@ -411,79 +447,3 @@ def _suggest_remedy(failed: TargetResult, options: MeasurementOptions) -> str:
         limit = f"--timeout {options['timeout']:g}" if failed.kernels else "--budget"
         return f"more than {limit}, or smaller arguments (synth survey --shrink looks for them)"
     return missing_file_hint(failed.message) or failed.reason.remedy
-
-
-def _profile_folder(
-    path: Path,
-    out: Path,
-    wanted: Sequence[Target],
-    excluded: Sequence[tuple[Target, str]],
-    limits: RunLimits,
-    options: MeasurementOptions,
-) -> int:
-    from hipsynth.profiling.matrix.collect import ExcludedTarget, MatrixOptions, collect_matrix
-    from hipsynth.synth.generate.problem_sizes import expected_output
-
-    bars: list[Progress] = []
-    unreadable: list[BadInput] = []
-
-    def start(total: int) -> Callable[[str], None]:
-        bars.append(Progress("profile", total))
-        return bars[-1].step
-
-    how = MatrixOptions(
-        options["backend"], options["engine"], options["workers"], limits, options["retry_failed"], options["repair"]
-    )
-    try:
-        below = _programs_below(path, next((target.arch for target in wanted), ""), unreadable.append, limits)
-        programs = (replace(program, oracle=expected_output) for program in below)
-        summary = collect_matrix(programs, wanted, out, how, start)
-    except BadInput as error:
-        raise (unreadable[0] if error.reason == Reason.NO_PROGRAMS and unreadable else error) from None
-    finally:
-        for bar in bars:
-            bar.close()
-    summary.note_unreadable(unreadable)
-    summary.excluded = [ExcludedTarget(cell.arch, cell.flags, cell.device, why) for cell, why in excluded]
-    if options["as_json"]:
-        print_json(summary)
-    else:
-        _print_summary(out, summary)
-    return PartialFailure.exit_code if summary.failures else 0
-
-
-def _programs_below(path: Path, arch: str, on_bad: Callable[[BadInput], None], limits: RunLimits) -> Iterator[Program]:
-    """The programs of a folder: those of its index, else those that its build files define, else each *.hip file; and
-    each Python file with Triton kernels."""
-    from hipsynth.core.program import INDEX, iter_programs, iter_scripts
-    from hipsynth.core.scratch import scratch_folder
-    from hipsynth.profiling.survey.project import folder_programs, is_mixed
-    from hipsynth.simulator.build import compile_limits
-
-    if not arch or (path / INDEX).exists() or not is_mixed(path):
-        return iter_programs(path, on_bad, scripts=True)
-    scratch = click.get_current_context().with_resource(scratch_folder())
-    of_build_files = folder_programs(path, arch, scratch, on_bad, compile_limits(limits))
-    return itertools.chain(of_build_files, iter_scripts(path))
-
-
-def _print_summary(out: Path, summary: MatrixSummary) -> None:
-    items = f"{summary.programs} programs x {summary.targets} targets"
-    failed = sum(summary.failed.values())
-    click.echo(f"{out}: {items}: {summary.measured} measured, {summary.already_done} done before, {failed} failed")
-    for row in summary.excluded:
-        click.echo(f"  excluded {row.arch} {row.flags}: {row.reason}")
-    for note in summary.notes:
-        click.echo(f"note: {note}", err=True)
-    for part in summary.repaired:
-        click.echo(f"  dropped the damaged {part}")
-    for reason, count in summary.failed.items():
-        example = next(item for item in summary.failures if item.reason == reason)
-        click.echo(f"  {count} x {reason}, e.g. {_name_failed_item(example)}")
-        if words := example.message.splitlines()[: 1 if example.program else None]:
-            click.echo("\n".join(f"    {line}" for line in words), err=True)
-
-
-def _name_failed_item(item: FailedItem) -> str:
-    """Names the failed item; a program that could not be read has no target."""
-    return f"{item.name or item.program} on {item.arch} {item.flags}" if item.program else item.name

@@ -69,12 +69,11 @@ def command(
 
     sandbox.require_sandbox()
     if task == "predict":
-        _predict_traces(sources, limit, workers, out, as_json)
+        _check_predicted(sources, bool(archs or devices or flags != "-O3"))
+        _predict_traces(sources[0], limit, workers, out, as_json)
         return
     runs = [path for path in sources if path.suffix == ".jsonl"]
-    programs = itertools.islice(
-        (program for path in sources if path not in runs for program in programs_of(path)), limit
-    )
+    programs = itertools.islice((each for path in sources if path not in runs for each in programs_of(path)), limit)
     targets = [target_of(arch, flags, device) for arch, device in resolve_devices(archs or BOTH, devices)]
     jobs = (ValuationJob(program, target) for program in programs for target in targets)
     report = collect_chats(jobs, out, workers, print_note)
@@ -88,12 +87,18 @@ def command(
         click.echo(f"without a sample: {number} {reason}")
 
 
-def _predict_traces(sources: tuple[Path, ...], limit: int | None, workers: int, out: Path, as_json: bool) -> None:
-    from hipsynth.tuning.prediction.traces import make_traces
-
+def _check_predicted(sources: tuple[Path, ...], names_targets: bool) -> None:
     if len(sources) != 1:
         raise UsageError("--task predict takes one corpus", remedy="run it once for each, into folders of their own")
-    report = make_traces(sources[0], out, workers, limit, print_note)
+    if names_targets:
+        cause = "a corpus' labels have targets of their own"
+        raise UsageError("--arch, --device and --flags are for --task optimize", cause=cause, remedy="drop them")
+
+
+def _predict_traces(source: Path, limit: int | None, workers: int, out: Path, as_json: bool) -> None:
+    from hipsynth.tuning.prediction.traces import make_traces
+
+    report = make_traces(source, out, workers, limit, print_note)
     if as_json:
         print_json(report)
         return

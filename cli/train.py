@@ -12,6 +12,7 @@ import click
 
 from hipsynth.cli.options import NamedPath, json_option
 from hipsynth.cli.output import Progress, print_json, print_note
+from hipsynth.core.errors import UsageError
 
 if TYPE_CHECKING:
     from hipsynth.training.models.config import Config
@@ -71,6 +72,8 @@ def command(
         _train_with_tools(corpus, config, out, as_json)
         return
     if config.base == "analytic":
+        if max_steps is not None:
+            raise UsageError("--max-steps is for language models", cause="boosting has no steps", remedy="drop it")
         _train_analytic(corpus, config, out, backend, as_json)
         return
     with show_progress("train") as progress:

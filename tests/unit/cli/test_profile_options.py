@@ -11,6 +11,8 @@ from click.testing import CliRunner
 from hipsynth.cli.options import LEAST_BUDGET, MOST_BUDGET, Duration, parse_units, parse_values
 from hipsynth.cli.profile import command as profile
 from hipsynth.cli.survey import command as survey
+from hipsynth.cli.traces import command as traces
+from hipsynth.cli.train import command as train
 from hipsynth.core.errors import UsageError
 
 DURATION = Duration(LEAST_BUDGET, MOST_BUDGET)
@@ -66,6 +68,27 @@ def test_where_an_autotune_cache_is_refused(name: str, words: tuple[str, ...], s
     place = tmp_path / name
     place.write_text("") if place.suffix else place.mkdir()
     done = CliRunner().invoke(profile, [str(place), "--autotune-cache", str(tmp_path / "results"), *words])
+    assert isinstance(done.exception, UsageError) and says in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    "words", [("-D", "N=4096"), ("-I", "include"), ("--kernel", "k"), ("--value", "n=4"), ("--csv",)]
+)
+def test_what_a_corpus_would_leave_out_is_refused(words: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "a.hip").write_text("int main() {}\n")
+    done = CliRunner().invoke(profile, [str(tmp_path), "--out", str(tmp_path / "corpus"), *words])
+    assert isinstance(done.exception, UsageError) and words[0] in str(done.exception)
+    assert not (tmp_path / "corpus").exists()
+
+
+@pytest.mark.parametrize(("verb", "words", "says"), [
+    (train, ("--config", "analytic", "--max-steps", "5"), "--max-steps"),
+    (traces, ("--task", "predict", "--arch", "gfx90a"), "--arch"),
+])  # fmt: skip
+def test_options_of_another_task_are_refused(
+    verb: click.Command, words: tuple[str, ...], says: str, tmp_path: Path
+) -> None:
+    done = CliRunner().invoke(verb, [str(tmp_path), "--out", str(tmp_path / "out"), *words])
     assert isinstance(done.exception, UsageError) and says in str(done.exception)
 
 
