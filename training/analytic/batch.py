@@ -11,6 +11,7 @@ import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain, islice
 
 from hipsynth.core.time_limit import OutOfTime, require_time
 from hipsynth.profiling.preview.interpret import Code, Interpreter, Preview
@@ -19,14 +20,11 @@ from hipsynth.profiling.preview.programs import PreviewFailure, failures_of_refu
 from hipsynth.profiling.preview.record import Recording
 from hipsynth.profiling.preview.size_rules import record_lines
 from hipsynth.profiling.preview.sweep import Line, SweptPreview
-from hipsynth.simulator.devices import load_device
-from hipsynth.training.analytic.features import launch_features, preview_quantities
 from hipsynth.training.analytic.predict import (
     AnalyticPrediction,
     AnalyticPredictor,
     LaunchAssumptions,
     compile_for_preview,
-    describe_kernel,
     launches_of,
     unknown_kernel,
 )
@@ -135,8 +133,8 @@ def _one_build(
     seconds = (time.monotonic() - start) / len(variants)
     answers = []
     for variant, kernel_predictions, swept_kernels, (_, notes) in zip(variants, kernels, swept, assumed, strict=True):
-        named = (*notes.mark(kernel_predictions), *refused[variant.question.arguments])
-        prediction = AnalyticPrediction(arch, flags, chosen.name, named, seconds, str(predictor.path), notes.lines)
+        all_kernels = (*kernel_predictions, *refused[variant.question.arguments])
+        prediction = predictor.describe_program(all_kernels, notes, chosen.name, flags, seconds)
         answers.append(
             VariantPrediction(variant, prediction, sum(not launch.interpreted for _, launch in swept_kernels))
         )
@@ -196,24 +194,15 @@ def _predict_kernels(
     predictor: AnalyticPredictor, device: str, swept: Sequence[Sequence[tuple[DeviceLaunch, SweptPreview]]]
 ) -> list[tuple[KernelPrediction, ...]]:
     """The kernels of each variant, those without a preview last; the correction is asked for all at once."""
-    arch = load_device(device).arch
-    previews_swept = [
-        launch.preview for launches in swept for _, launch in launches if isinstance(launch.preview, Preview)
-    ]
-    rows, quantities = (
-        [launch_features(p, device) for p in previews_swept],
-        [preview_quantities(p, arch) for p in previews_swept],
-    )
-    fixed = iter(predictor.model.predict(rows, quantities, [arch] * len(previews_swept)))
-    kernels = []
-    for launches in swept:
-        previews = [launch.preview for _, launch in launches]
-        good = [(p, next(fixed)) for p in previews if isinstance(p, Preview)]
-        answered = [describe_kernel(p, c.metrics, c.duration_ns, c.intervals) for p, c in good]
-        kernels.append(
-            (*answered, *(unknown_kernel(launch) for launch in previews if isinstance(launch, PreviewFailure)))
+    previews_swept = [[p.preview for _, p in launches if isinstance(p.preview, Preview)] for launches in swept]
+    corrected = iter(predictor.correct_previews(list(chain.from_iterable(previews_swept)), device))
+    return [
+        (
+            *islice(corrected, len(previews)),
+            *(unknown_kernel(p.preview) for _, p in launches if isinstance(p.preview, PreviewFailure)),
         )
-    return kernels
+        for launches, previews in zip(swept, previews_swept, strict=True)
+    ]
 
 
 def _parse_number(text: str) -> int | str:

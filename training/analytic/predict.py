@@ -201,15 +201,21 @@ class AnalyticPredictor:
         self, previews: ProgramPreviews, notes: LaunchNotes, device: str, flags: str, start: float
     ) -> AnalyticPrediction:
         """The corrected previews of a program on a device; `start`: when work on them began."""
-        kernels = [*self._predict_kernels(previews.previews, device), *map(unknown_kernel, previews.failures)]
+        kernels = [*self.correct_previews(previews.previews, device), *map(unknown_kernel, previews.failures)]
+        return self.describe_program(kernels, notes, device, flags, time.monotonic() - start)
+
+    def describe_program(
+        self, kernels: Sequence[KernelPrediction], notes: LaunchNotes, device: str, flags: str, seconds: float
+    ) -> AnalyticPrediction:
+        """The prediction of a program's kernels on a device, with what was assumed of it; `seconds`: of work."""
         arch = load_device(device).arch
-        seconds = time.monotonic() - start
         lines = notes.lines
         if not is_recorded(device):
             lines = (*lines, f"{NO_RECORDING} ({arch}): durations are guesses within a factor of two")
         return AnalyticPrediction(arch, flags, device, notes.mark(kernels), seconds, str(self.path), lines)
 
-    def _predict_kernels(self, previews: Sequence[Preview], device: str) -> list[KernelPrediction]:
+    def correct_previews(self, previews: Sequence[Preview], device: str) -> list[KernelPrediction]:
+        """The predictions of previewed launches on a device, in their order."""
         arch = load_device(device).arch
         rows = [launch_features(preview, device) for preview in previews]
         quantities = [preview_quantities(preview, arch) for preview in previews]

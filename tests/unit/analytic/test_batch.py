@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
 }
 """
 BUILD = ("gfx942", "-O3", "mi300x")
+UNRECORDED = ("gfx950", "-O3", "mi350x")
 
 
 def test_a_sweep_is_near_the_single_answers() -> None:
@@ -50,12 +51,14 @@ def test_a_sweep_is_near_the_single_answers() -> None:
         assert kernel.metrics == pytest.approx(alone.metrics, rel=4 * TOLERANCE, abs=3)
 
 
-def test_interpreted_variants_have_the_single_answers_exactly() -> None:
+@pytest.mark.parametrize("build", [BUILD, UNRECORDED])
+def test_interpreted_variants_have_the_single_answers_exactly(build: tuple[str, str, str]) -> None:
     predictor = AnalyticPredictor.load()
     asked = [LaunchAssumptions(values={"turns": turns}, arguments=("65536",)) for turns in (1, 30, 7)]
-    found = predict_variants(predictor, SOURCE, [Variant(*BUILD, question) for question in asked])
+    found = predict_variants(predictor, SOURCE, [Variant(*build, question) for question in asked])
     for question, answer in zip(asked, found, strict=True):
-        assert answer.prediction.kernels == predictor.predict(SOURCE, *BUILD, question).kernels
+        alone = predictor.predict(SOURCE, *build, question)
+        assert (answer.prediction.kernels, answer.prediction.notes) == (alone.kernels, alone.notes)
         assert answer.interpolated == 0
 
 
