@@ -46,7 +46,8 @@ def predict_half_written(
     failure: CompileFailed,
     last_compiled: str = "",
 ) -> PredictionResult:
-    """The prediction of a text that clang rejected with `failure`, for (arch, flags, device). Raises OutOfTime."""
+    """The prediction of a text that clang rejected with `failure`, for (arch, flags, device). Raises OutOfTime, and
+    `failure` for a text without a kernel, such as host code that loads its kernels."""
     arch, flags, device = target
     start = time.monotonic()
     messages = _first_error(failure)
@@ -62,6 +63,8 @@ def predict_half_written(
             return replace(result, source="last_compiled", notes=(*result.notes, *messages, LAST_COMPILED))
         except BadInput:
             pass  # it compiled for another target
+    if not outline_kernels(source):
+        raise failure
     return _read_words(source, target, messages, start)
 
 

@@ -19,9 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hipsynth.core.errors import BadInput
+from hipsynth.core.languages import HIP
 from hipsynth.simulator.devices import load_device
 from hipsynth.source.completion.words import split_tokens
 from hipsynth.source.declarations import FunctionDeclaration
+from hipsynth.source.names import base_name
 from hipsynth.source.outline import blank_opaque, outline_kernels, outline_launches
 from hipsynth.source.type_sizes import type_bytes
 from hipsynth.training.analytic.model import COVERED, DURATION, FLOOR, PARAMETERS, log_errors, prediction_interval
@@ -78,11 +80,13 @@ class TextModel:
 
     @classmethod
     def fit(cls, samples: Sequence[LabelledSample]) -> TextModel:
-        """Fits to labels; widths come from models that have not seen a sample's lineage. Raises BadInput with too few
-        labels."""
-        if len(samples) < 2 * FOLDS:
+        """Fits to labels of HIP kernels whose text the program has; widths come from models that have not seen a
+        sample's lineage. Raises BadInput with too few labels."""
+        pairs = [(sample, kernel) for sample in samples if (kernel := find_kernel(sample)) is not None]
+        if len(pairs) < 2 * FOLDS:
             raise BadInput("too few labels to learn from", remedy="profile more programs into the corpus")
-        rows = [sample_features(sample) for sample in samples]
+        samples = [sample for sample, _ in pairs]
+        rows = [kernel_features(s.text, kernel, s.arch, s.flags, s.device) for s, kernel in pairs]
         model = cls(tuple(sorted({name for row in rows for name in row})))
         table = model._table(rows)
         truth = [metric_quantities(sample.metrics, sample.duration_ns, sample.arch) for sample in samples]
@@ -137,11 +141,12 @@ class TextModel:
         return cls(tuple(document["columns"]), trees, document["widths"])
 
 
-def sample_features(sample: LabelledSample) -> dict[str, float]:
-    """The features of a label's kernel."""
-    kernels = outline_kernels(sample.text)
-    kernel = next((outline for outline in kernels if outline.name in sample.kernel), kernels[0])
-    return kernel_features(sample.text, kernel, sample.arch, sample.flags, sample.device)
+def find_kernel(sample: LabelledSample) -> FunctionDeclaration | None:
+    """The label's kernel in its program's text; None for Triton, and where macros or headers make the kernel."""
+    if sample.language != HIP:
+        return None
+    name = base_name(sample.kernel)
+    return next((kernel for kernel in outline_kernels(sample.text) if kernel.name == name), None)
 
 
 def kernel_features(text: str, kernel: FunctionDeclaration, arch: str, flags: str, device: str) -> dict[str, float]:

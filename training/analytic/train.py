@@ -50,11 +50,12 @@ def train_analytic(
     fingerprint = training_fingerprint(config, used)
     if (existing := finished_already(out, fingerprint)) is not None:
         return existing
+    text_model = TextModel.fit(texts)
     learned = build_examples(used, preview_samples(used, workers or os.cpu_count() or 1, note))
     model = AnalyticModel.fit(learned, _describe_labels(used, len(learned)))
     out.mkdir(parents=True, exist_ok=True)
     model.save(out / PREDICTOR)
-    TextModel.fit(texts).save(out / TEXT_MODEL.name)
+    text_model.save(out / TEXT_MODEL.name)
     write_training_set(out, describe_training_set(used))
     record = _describe_model(config, fingerprint, parts, len(learned), model)
     write_whole(out / RECORD, json.dumps(record, indent=1))

@@ -91,3 +91,15 @@ def test_the_text_that_compiled_last_is_kept_by_file(tmp_path: Path, monkeypatch
     assert compiled_text_of(first) == ""
     keep_compiled_text(first, WHOLE)
     assert compiled_text_of(first) == WHOLE and compiled_text_of(second) == ""
+
+
+def test_host_code_that_does_not_compile_and_has_no_kernel_is_an_error(predictor: AnalyticPredictor) -> None:
+    text = """#include <hip/hip_runtime.h>
+int main() {
+  hipModule_t module;
+  hipModuleLoad(&module, "kernels.co");
+  return undeclared;
+}
+"""
+    with pytest.raises(CompileFailed, match="undeclared"):
+        predict_half_written(text, TARGET, LaunchAssumptions(), predictor, failure_of(text))
