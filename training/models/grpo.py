@@ -6,6 +6,9 @@ becomes likelier. What runs are, and what they earn, is the caller's: see tuning
 
 from __future__ import annotations
 
+import hashlib
+import json
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
@@ -13,13 +16,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from hipsynth.core.errors import MissingDependency
+from hipsynth.core.files import write_whole
 from hipsynth.core.installation import missing_package
 from hipsynth.training.models.base import load_trained, torch_or_missing
 from hipsynth.training.models.config import Config
 from hipsynth.training.models.model_card import finish_folder
-from hipsynth.training.models.model_record import ModelRecord, RolloutFigures, model_record
+from hipsynth.training.models.model_record import ModelRecord, RolloutFigures, finished_already, model_record
 from hipsynth.training.models.monitor import Progress
-from hipsynth.training.models.trainer import CHECKPOINTS, adapt_model, computes_bf16, package_versions
+from hipsynth.training.models.trainer import (
+    CHECKPOINTS,
+    adapt_model,
+    computes_bf16,
+    package_versions,
+    train_from_checkpoint,
+)
 
 if TYPE_CHECKING:
     from transformers import (
@@ -91,12 +101,16 @@ def load_trained_base(config: Config, task: str, ability: str, recipe: str) -> T
 def train_by_rollouts(
     config: Config, out: Path, base: TrainedBase, task: RolloutTask, progress: Progress | None = None
 ) -> ModelRecord:
-    """Reinforces a model and writes the model folder `out`; returns its record, with what still holds of the base's.
-    Raises MissingDependency without trl."""
+    """Reinforces a model and writes the model folder `out`; returns its record, with what still holds of the base's,
+    and `status` "already finished" if the folder holds this model. An interrupted call goes on from its last
+    checkpoint. Raises MissingDependency without trl, UsageError (`out` holds another model)."""
+    fingerprint = _fingerprint_rollouts(config, base, task.prompts)
+    if (existing := finished_already(out, fingerprint)) is not None:
+        return existing
     rows: list[RolloutFigures] = []
     trainer = _build_trainer(config, out, base, task, rows, progress)
-    trainer.train()
-    trainer.save_model(str(out))
+    train_from_checkpoint(trainer, out / CHECKPOINTS, fingerprint)
+    _save_whole_model(trainer, out)
     base.tokenizer.save_pretrained(out)
     of_base = base.record
     record: ModelRecord = {
@@ -107,7 +121,7 @@ def train_by_rollouts(
         "view": of_base["view"],
         "lineages": of_base["lineages"],
         "status": "finished",
-        "fingerprint": of_base["fingerprint"],
+        "fingerprint": fingerprint,
         "config": asdict(config),
         "base": config.base,
         "steps": trainer.state.global_step,
@@ -115,7 +129,25 @@ def train_by_rollouts(
         "versions": package_versions(),
     }
     finish_folder(out, record)
+    shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
     return record
+
+
+def _fingerprint_rollouts(config: Config, base: TrainedBase, prompts: Sequence[str]) -> str:
+    """Identifies a reinforcement: its recipe, the model that it goes on with, and its questions."""
+    facts = {"config": asdict(config), "base": base.record["fingerprint"], "prompts": list(prompts)}
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _save_whole_model(trainer: Trainer, out: Path) -> None:
+    """Writes the weights; adapters become part of them, since their base is a folder that may move or go."""
+    from peft import PeftModel
+
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    if isinstance(model, PeftModel):
+        model.merge_and_unload().save_pretrained(str(out))
+    else:
+        trainer.save_model(str(out))
 
 
 def _build_trainer(
@@ -136,13 +168,13 @@ def _build_trainer(
     from transformers import PrinterCallback
 
     trainer: Trainer = trl.GRPOTrainer(
-        model=adapt_model(config, base.model) if config.lora_r else base.model,
+        model=adapt_model(config, base.model),
         processing_class=base.tokenizer,
         reward_funcs=lambda completions, reward, **_: list(reward),
         args=trl.GRPOConfig(**_grpo_settings(config, out, int(base.record["context"]), task.temperature)),
         train_dataset=datasets.Dataset.from_list([{"prompt": prompt} for prompt in task.prompts]),
         rollout_func=_rollout_function(base.tokenizer, task.run, rows),
-        callbacks=[_progress_callback(progress)] if progress is not None else [],
+        callbacks=[_step_monitor(rows, progress)],
     )
     trainer.remove_callback(PrinterCallback)
     return trainer
@@ -166,24 +198,41 @@ def _grpo_settings(config: Config, out: Path, context: int, temperature: float) 
         "use_cpu": on_cpu,
         "bf16": not on_cpu and computes_bf16(),
         "dataloader_pin_memory": not on_cpu,
-        "save_strategy": "no",
+        "save_strategy": "steps",
+        "save_steps": config.save_steps,
+        "save_total_limit": 1,
         "logging_steps": 1,
         "report_to": [],
         "disable_tqdm": True,
     }
 
 
-def _progress_callback(progress: Progress) -> TrainerCallback:
-    """Reports each step."""
+def _step_monitor(rows: list[RolloutFigures], progress: Progress | None) -> TrainerCallback:
+    """Reports each step; keeps the figures of all runs with each checkpoint, and takes them from one to go on."""
     from transformers import TrainerCallback
 
-    class ShowStep(TrainerCallback):
+    class StepMonitor(TrainerCallback):
+        def on_train_begin(
+            self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+        ) -> None:
+            path = _figures_path(args, state)
+            if state.global_step and path.exists():
+                rows[:] = json.loads(path.read_text())
+
         def on_step_end(
             self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
         ) -> None:
-            progress(state.global_step, state.max_steps, "")
+            if progress is not None:
+                progress(state.global_step, state.max_steps, "")
 
-    return ShowStep()
+        def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object) -> None:
+            write_whole(_figures_path(args, state), json.dumps(rows))
+
+    return StepMonitor()
+
+
+def _figures_path(args: TrainingArguments, state: TrainerState) -> Path:
+    return Path(str(args.output_dir)) / f"checkpoint-{state.global_step}" / "rollouts.json"
 
 
 def _rollout_function(

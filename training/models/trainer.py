@@ -63,7 +63,7 @@ def fit_model(
     )
     trainer.remove_callback(PrinterCallback)  # it writes to stdout
     first: bool = trainer.is_world_process_zero()
-    result = _train_from_checkpoint(trainer, out / CHECKPOINTS, fingerprint)
+    result = train_from_checkpoint(trainer, out / CHECKPOINTS, fingerprint)
     speed = throughput.tokens_per_second
     losses = trainer.evaluate(cast("Dataset[TokenRow]", valid)) if valid else {}
     trainer.save_model(str(out))
@@ -88,7 +88,7 @@ def _count_parameters(model: PreTrainedModel) -> tuple[int, int]:
     return sum(count for count, _ in counts), sum(count for count, trained in counts if trained)
 
 
-def _train_from_checkpoint(trainer: Trainer, folder: Path, fingerprint: str) -> TrainOutput:
+def train_from_checkpoint(trainer: Trainer, folder: Path, fingerprint: str) -> TrainOutput:
     """Trains to the end, from the last checkpoint of this training in `folder`, if there is one."""
     if trainer.is_world_process_zero():
         keep_own_checkpoints(folder, fingerprint)
@@ -111,12 +111,12 @@ def without_count(example: TrainingExample) -> TokenRow:
 
 
 def adapt_model(config: Config, model: PreTrainedModel) -> PreTrainedModel:
-    """The model in the recipe's number format, with LoRA adapters if the recipe says so."""
+    """The model in the recipe's number format, with LoRA adapters if the recipe says so (GRPO: by `lora_r`)."""
     import torch
 
     if config.weights != "float32":
         model = model.to(getattr(torch, config.weights))
-    if config.method == "lora":
+    if config.method == "lora" or (config.method == "grpo" and config.lora_r):
         from peft import LoraConfig, get_peft_model
 
         lora = LoraConfig(

@@ -266,9 +266,36 @@ def test_reinforcement_takes_steps_and_keeps_what_the_model_is(tmp_path: Path) -
     )
     record = reinforce(tmp_path, practice, tmp_path / "reinforced")
     assert record["steps"] == 1 and len(record["rollouts"]) == 2
+    again = reinforce(tmp_path, practice, tmp_path / "reinforced")
+    assert (again["status"], again["rollouts"]) == ("already finished", record["rollouts"])
     assert PredictionAgent.load(tmp_path / "reinforced").answer([(Question.of(samples[0]), None)])[0].calls == ()
     with pytest.raises(MissingDependency, match="no model that predicts with tools"):
         reinforce(tmp_path, replace(practice, base=str(tmp_path)), tmp_path / "other")
+
+
+def test_interrupted_reinforcement_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    needs.package("trl")
+    samples = made.samples(4, 1)
+    write_chats(samples, {sample_id(s): preview_of(s) for s in samples}, tmp_path)
+    config = made.toy_config(task="predict-with-tools", context=1024)
+    train_to_predict(tmp_path, config, tmp_path / "model")
+    practice = replace(
+        config, method="grpo", base=str(tmp_path / "model"), max_steps=3, batch=2, generations=2, lora_r=2, save_steps=1
+    )
+    steps = []
+
+    def stop_after_two(step: int, total: int, note: str) -> None:
+        steps.append(step)
+        if len(steps) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        reinforce(tmp_path, practice, tmp_path / "reinforced", stop_after_two)
+    record = reinforce(tmp_path, practice, tmp_path / "reinforced", stop_after_two)
+    assert steps == [1, 2, 2, 3], "the second step was not saved"
+    assert record["steps"] == 3 and len(record["rollouts"]) == 6
+    assert not (tmp_path / "reinforced" / "adapter_config.json").exists(), "adapters are part of the weights"
+    assert PredictionAgent.load(tmp_path / "reinforced").answer([(Question.of(samples[0]), None)])
 
 
 def test_a_model_of_another_kind_is_refused(tmp_path: Path) -> None:
