@@ -57,18 +57,17 @@ def command(
     baselines are fitted on the model's training samples. The default predictor is scored on every kernel of a run, a
     language model on the heaviest one, which is what it answers for.
     """
-    from hipsynth.training.analytic.predict import SHIPPED, is_analytic
-    from hipsynth.training.data.dataset import load_samples
-    from hipsynth.training.evaluation.evaluate import evaluate_model, evaluation_table, save_evaluation
+    from hipsynth.training.analytic.predict import SHIPPED
+    from hipsynth.training.evaluation.evaluate import (
+        evaluate_model,
+        evaluation_table,
+        load_evaluated,
+        save_evaluation,
+    )
 
     model, corpus = _read_paths(paths, SHIPPED)
-    evaluation = evaluate_model(
-        model,
-        load_samples(corpus, backend, every_device=is_analytic(model), every_kernel=is_analytic(model)),
-        free_samples=free_samples,
-        share=share,
-        note=print_note,
-    )
+    samples = load_evaluated(corpus, model, backend)
+    evaluation = evaluate_model(model, samples, free_samples=free_samples, share=share, note=print_note)
     if model != SHIPPED:
         save_evaluation(evaluation, model)
     if out is not None:

@@ -17,8 +17,15 @@ from hipsynth.profiling import metrics as table
 from hipsynth.profiling.reports.numbers import format_percentage
 from hipsynth.training.analytic.baseline import AnalyticBaseline
 from hipsynth.training.analytic.model import DURATION, AnalyticModel
-from hipsynth.training.analytic.predict import PREDICTOR
-from hipsynth.training.data.dataset import TEST_PARTS, LabelledSample, hash_share, measure_leak, split_samples
+from hipsynth.training.analytic.predict import PREDICTOR, is_analytic
+from hipsynth.training.data.dataset import (
+    TEST_PARTS,
+    LabelledSample,
+    hash_share,
+    load_samples,
+    measure_leak,
+    split_samples,
+)
 from hipsynth.training.data.prompt import parse_answer
 from hipsynth.training.data.training_set import read_training_set
 from hipsynth.training.evaluation.documents import (
@@ -104,7 +111,7 @@ def evaluate_model(
         about_baselines={baseline.name: baseline.about for baseline in baselines},
         without_code_features=sum(b.without_code for b in baselines if isinstance(b, GradientBoosting)),
         excluded=excluded,
-        fingerprint=evaluation_fingerprint(record, samples),
+        fingerprint=evaluation_fingerprint(record, samples, share),
     )
     return Evaluation(document, parts, predicted)
 
@@ -308,10 +315,17 @@ def _score_baselines(
     return baselines
 
 
-def evaluation_fingerprint(record: ModelRecord, samples: Sequence[LabelledSample]) -> str:
-    """A hash of the inputs of an evaluation: the model and the samples with their labels."""
+def load_evaluated(corpus: Path, model: Path, backend: str | None) -> list[LabelledSample]:
+    """The samples of a corpus that an evaluation of the model is about: every device and kernel for the default
+    predictor, the heaviest kernel of each run on the default devices for a language model. Raises BadInput."""
+    everything = is_analytic(model)
+    return load_samples(corpus, backend, every_device=everything, every_kernel=everything)
+
+
+def evaluation_fingerprint(record: ModelRecord, samples: Sequence[LabelledSample], share: float = 1.0) -> str:
+    """A hash of the inputs of an evaluation: the model, the samples with their labels, and which of them are scored."""
     labels = sorted((s.key, s.kernel, sorted(s.metrics.items())) for s in samples)
-    return hashlib.sha256(json.dumps([record["fingerprint"], labels]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([record["fingerprint"], labels, share]).encode()).hexdigest()
 
 
 def save_evaluation(evaluation: Evaluation, folder: Path) -> None:

@@ -51,7 +51,15 @@ BASELINE_TITLES = {
     "analytic": "preview, corrected",
 }
 Note = Callable[[str], None]
-Accuracy = tuple[EvaluationDocument, list[PredictedSample]]
+
+
+@dataclass(frozen=True)
+class ModelAccuracy:
+    """The evaluation of a model: its document, the predictions, and the samples that they are of."""
+
+    document: EvaluationDocument
+    rows: Sequence[PredictedSample]
+    samples: Sequence[LabelledSample]
 
 
 def write_report(
@@ -66,7 +74,7 @@ def write_report(
     stored = Corpus.open(corpus)
     failures = Counter(stored.failures()["reason"].to_pylist())
     limits = count_bottlenecks(stored.measurements())
-    accuracy = _measure_accuracy(model, samples, note) if model else None
+    accuracy = _measure_accuracy(corpus, model, backend, note) if model else None
     html = render_report(samples, failures, limits, str(corpus), accuracy)
     with whole_file(out) as file:
         file.write(html)
@@ -80,24 +88,31 @@ def write_report(
     )
 
 
-def _measure_accuracy(model: Path, samples: Sequence[LabelledSample], note: Note | None) -> Accuracy:
-    """(evaluation document, prediction rows) of a model: saved ones if they match model and corpus, else new ones."""
-    from hipsynth.training.evaluation import evaluate as scoring
+def _measure_accuracy(corpus: Path, model: Path, backend: str | None, note: Note | None) -> ModelAccuracy:
+    """The evaluation of a model on a corpus: the saved one if it is of both, else a new one."""
+    from hipsynth.training.evaluation.evaluate import (
+        evaluate_model,
+        evaluation_fingerprint,
+        load_evaluated,
+        read_evaluation,
+        save_evaluation,
+    )
     from hipsynth.training.models.model_record import model_record
     from hipsynth.training.models.predict import Predictor
 
+    samples = load_evaluated(corpus, model, backend)
     record = model_record(model)
     try:
-        saved = scoring.read_evaluation(model)
-        if record and saved[0].fingerprint == scoring.evaluation_fingerprint(record, samples):
-            return saved
+        document, rows = read_evaluation(model)
+        if record and document.fingerprint == evaluation_fingerprint(record, samples):
+            return ModelAccuracy(document, rows, samples)
     except (BadInput, ValueError, KeyError, TypeError, RecursionError):
         pass
     if record is None:
         Predictor.load(model)  # raises MissingDependency with a remedy
-    evaluation = scoring.evaluate_model(model, samples, note=note)
-    scoring.save_evaluation(evaluation, model)
-    return scoring.read_evaluation(model)
+    save_evaluation(evaluate_model(model, samples, note=note), model)
+    document, rows = read_evaluation(model)
+    return ModelAccuracy(document, rows, samples)
 
 
 def render_report(
@@ -105,17 +120,16 @@ def render_report(
     failures: Mapping[str, int],
     limits: Mapping[str, Mapping[str, int]],
     corpus: str,
-    accuracy: Accuracy | None,
+    accuracy: ModelAccuracy | None,
 ) -> str:
     """The HTML text of a report.
 
-    `failures` counts failed builds by reason, `limits` kernels by architecture and limiting unit; `accuracy` is an
-    evaluation document with its prediction rows.
+    `failures` counts failed builds by reason, `limits` kernels by architecture and limiting unit.
     """
     families = sorted({s.family for s in samples})
     colours = {family: category_colour(index) for index, family in enumerate(families)}
     backends = sorted({s.backend for s in samples})
-    document, rows = accuracy or (None, [])
+    document = accuracy.document if accuracy else None
     return _load_template().render(
         corpus=corpus,
         samples=samples,
@@ -140,7 +154,7 @@ def render_report(
         document=document,
         accuracy=_accuracy_rows(document) if document else [],
         titles=BASELINE_TITLES,
-        example=_median_example(samples, rows),
+        example=_median_example(accuracy) if accuracy else None,
         provenance=_report_provenance(samples, document),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
@@ -380,16 +394,17 @@ class ExamplePrediction:
     split: str
 
 
-def _median_example(samples: Sequence[LabelledSample], rows: Sequence[PredictedSample]) -> ExamplePrediction | None:
+def _median_example(accuracy: ModelAccuracy) -> ExamplePrediction | None:
     """The prediction with the median error of the lineage split (of all splits if that is empty)."""
-    candidates = [row for row in rows if row.split == "lineage"] or list(rows)
+    candidates = [row for row in accuracy.rows if row.split == "lineage"] or list(accuracy.rows)
     if not candidates:
         return None
     ranked = sorted(candidates, key=lambda row: (_mean_error(row), row.key))
     row = ranked[len(ranked) // 2]
-    sample = next(s for s in samples if s.key == row.key)
+    sample = next(s for s in accuracy.samples if (s.key, s.kernel) == (row.key, row.kernel))
     truth, predicted = physical_values(row.truth), physical_values(row.predicted["model"])
-    boosted = physical_values(row.predicted["gradient_boosting"])
+    baseline = row.predicted.get("gradient_boosting")  # None: no training sample of the model is in the corpus
+    boosted = physical_values(baseline) if baseline else {}
     values = []
     for metric in table.paper_ids():
         error = relative_error(row.truth[metric] or 0.0, row.predicted["model"][metric])
@@ -400,7 +415,7 @@ def _median_example(samples: Sequence[LabelledSample], rows: Sequence[PredictedS
                 unit=facts.unit,
                 truth=_short_number(truth[metric]),
                 predicted=_short_number(predicted[metric]),
-                boosted=_short_number(boosted[metric]),
+                boosted=_short_number(boosted.get(metric)),
                 error="-" if error == float("inf") else f"{100 * error:.0f} %",
                 good=error <= 0.1,
             )

@@ -22,6 +22,8 @@ from hipsynth.core.documents import document_json
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.training.analytic.predict import SHIPPED
 from hipsynth.training.data.training_set import read_training_set
+from hipsynth.training.evaluation.documents import EvaluatedModel, EvaluationDocument, PredictedSample
+from hipsynth.training.evaluation.report import ModelAccuracy, render_report
 from hipsynth.training.models.documents import TrainDocument
 from hipsynth.training.models.model_record import RECORD, ModelRecord, model_record
 from tools.document_schemas import make_schema
@@ -134,6 +136,35 @@ def test_report_is_one_file_that_loads_nothing(work: Path, monkeypatch: pytest.M
         assert text in html, text
     for outside in ("http://", "https://", "src=", "@import", "url("):
         assert outside not in html.replace("http://www.w3.org/2000/svg", ""), outside  # a name, which nothing loads
+
+
+def test_a_report_takes_the_evaluation_of_all_samples(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hipsynth.training.models.baselines.cached_disassembly", lambda *_: None)
+    model = work / "model"
+    part = run("evaluate", model, work / "corpus", "--json", "--free-samples", "1", "--share", "0.5")
+    run("report", work / "corpus", "--model", model, "--out", work / "whole.html", "--json")
+    whole = json.loads((model / "evaluation.json").read_text())
+    counts = [sum(scored["n"] for scored in document["splits"].values()) for document in (whole, part)]
+    assert counts[0] > counts[1] > 0
+    before = (model / "evaluation.json").read_bytes()
+    run("report", work / "corpus", "--model", model, "--out", work / "whole.html", "--json")
+    assert (model / "evaluation.json").read_bytes() == before
+
+
+def test_a_report_of_a_model_that_learned_elsewhere_has_no_baselines() -> None:
+    sample = made.samples(1, 1)[0]
+    truth = sample.true_metrics()
+    row = PredictedSample(
+        split="lineage", key=sample.key, arch=sample.arch, flags=sample.flags, program_id=sample.program_id,
+        family=sample.family, kernel=sample.kernel, truth=truth, predicted={"model": truth},
+    )  # fmt: skip
+    model = EvaluatedModel(path="m", base="tiny", config="toy")
+    document = EvaluationDocument(
+        model=model, format="sig3", train_samples=0, backends=(), splits={}, baselines={}, about_baselines={},
+        without_code_features=0, excluded={}, fingerprint="0" * 64,
+    )  # fmt: skip
+    html = render_report([sample], {}, {}, "corpus", ModelAccuracy(document, [row], [sample]))
+    assert "Example prediction" in html
 
 
 def test_charts_are_well_formed_and_report_works_without_a_model(work: Path) -> None:
