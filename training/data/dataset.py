@@ -24,7 +24,7 @@ from hipsynth.core.languages import TRITON, language_of
 from hipsynth.core.store import Corpus, splits_of
 from hipsynth.profiling.metrics.definitions import answer_ids, extra_ids, normalise_metric
 from hipsynth.source.arguments import run_text
-from hipsynth.training.data.samples import no_labels, select_labels
+from hipsynth.training.data.samples import no_labels, require_sources, select_labels
 
 PARTS = {  # split of the store -> part; "other" is in none
     "train": "train",
@@ -216,19 +216,9 @@ def load_samples(
     selection = select_labels(measurements, backend=backend, every_device=every_device, every_kernel=every_kernel)
     if not selection.rows:
         raise no_labels(path, measurements, selection)
+    selection = require_sources(corpus, selection)
     programs = {row["id"]: row for row in corpus.programs().select(["id", "text", "name"]).to_pylist()}
-    missing = [row["program_id"] for row in selection.rows if row["program_id"] not in programs]
-    if missing:
-        raise BadInput(f"{path}: program {missing[0]} is not in the corpus", remedy="profile its folder again")
-    samples = [
-        _build_sample(row, programs[row["program_id"]]) for row in selection.rows if programs[row["program_id"]]["text"]
-    ]
-    if not samples:
-        raise BadInput(
-            f"{path}: the sources of its programs were not kept",
-            remedy="survey again into a new corpus, with --keep-sources",
-        )
-    return samples
+    return [_build_sample(row, programs[row["program_id"]]) for row in selection.rows]
 
 
 def _build_sample(row: Mapping[str, Any], program: Mapping[str, Any]) -> LabelledSample:

@@ -25,7 +25,7 @@ from hipsynth.core.store import Corpus, StoredRow
 from hipsynth.profiling.metrics.bottleneck import unit_name
 from hipsynth.training.data.dataset import canonical_id
 from hipsynth.training.data.documents import QuestionExport
-from hipsynth.training.data.samples import FACTS, no_labels, select_labels, with_sources
+from hipsynth.training.data.samples import FACTS, no_labels, require_sources, select_labels, with_sources
 from hipsynth.training.data.work_facts import work_facts
 
 DETAILS = ("limits", "occupancy")  # columns that label rows leave out
@@ -143,6 +143,7 @@ def export_questions(
     selection = select_labels(measurements, backend=backend, device=device)
     if not selection.rows:
         raise no_labels(corpus.root, measurements, selection)
+    selection = require_sources(corpus, selection)
     counts: Counter[str] = Counter()
     duplicates = 0
     questions_seen: set[tuple[str, ...]] = set()

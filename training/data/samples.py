@@ -136,10 +136,7 @@ def _tool_versions(row: StoredRow) -> tuple[str, ...]:
 
 
 def iter_samples(corpus: Corpus, selection: Selection, digits: str = "sig3") -> Iterator[Row]:
-    """Yields chat samples: id, messages, origin of the label, and the part it belongs to in each kind of split.
-
-    Raises BadInput if a program of the selection is not in the corpus.
-    """
+    """Yields chat samples: id, messages, origin of the label, and the part it belongs to in each kind of split."""
     for row, text, split in with_sources(corpus, selection.rows):
         values = {metric: row[metric] for metric in metrics.answer_ids()}
         messages = sample_messages(text, values, row["arch"], row["flags"], digits)
@@ -147,18 +144,30 @@ def iter_samples(corpus: Corpus, selection: Selection, digits: str = "sig3") -> 
         yield {"id": row["measurement_id"], "messages": messages, **facts, "split": split}
 
 
+def require_sources(corpus: Corpus, selection: Selection) -> Selection:
+    """The selection without labels of surveyed programs whose source was not kept. Raises BadInput if none is left, or
+    if a program of the labels is not in the corpus."""
+    texts = dict(zip(*(corpus.programs()[name].to_pylist() for name in ("id", "text")), strict=True))
+    missing = next((row["program_id"] for row in selection.rows if row["program_id"] not in texts), None)
+    if missing is not None:
+        raise BadInput(f"{corpus.root}: program {missing} is not in the corpus", remedy="profile its folder again")
+    rows = [row for row in selection.rows if texts[row["program_id"]]]
+    if not rows:
+        remedy = "survey again into a new corpus, with --keep-sources"
+        raise BadInput(f"{corpus.root}: the sources of its programs were not kept", remedy=remedy)
+    without = Counter({"the source was not kept": len(selection.rows) - len(rows)})
+    return Selection(rows, selection.left_out + without)
+
+
 def with_sources(corpus: Corpus, rows: Sequence[StoredRow]) -> Iterator[tuple[StoredRow, str, dict[str, str]]]:
-    """Each row with its program's text as it was run and its part in each kind of split; without rows whose source was
-    not kept. Raises BadInput if a program of the rows is not in the corpus."""
+    """Each row of require_sources() with its program's text as it was run and its part in each kind of split."""
     texts = dict(zip(*(corpus.programs()[name].to_pylist() for name in ("id", "text")), strict=True))
     names = ("measurement_id", "lineage", "family", "device", "origin")
     keys = pa.table({name: pa.array([row[name] for row in rows], pa.string()) for name in names})
     parts = {name: splits(keys, name) for name in split_names()}
     for index, row in enumerate(rows):
-        if row["program_id"] not in texts:
-            raise BadInput(f"program {row['program_id']} is not in the corpus", remedy="profile its folder again")
-        if text := texts[row["program_id"]]:
-            yield row, run_text(text, row["arguments"]), {name: part[index] for name, part in parts.items()}
+        text = run_text(texts[row["program_id"]], row["arguments"])
+        yield row, text, {name: part[index] for name, part in parts.items()}
 
 
 def export_chat(
@@ -183,6 +192,7 @@ def export_chat(
     selection = select_labels(measurements, backend=backend, device=device)
     if not selection.rows:
         raise no_labels(corpus.root, measurements, selection)
+    selection = require_sources(corpus, selection)
     write_json_lines(out, iter_samples(corpus, selection, digits), ensure_ascii=False)
     left_out = dict(selection.left_out)
     return ChatExport(str(out), "chat-jsonl", digits, len(selection.rows), LABEL_RULE, left_out)

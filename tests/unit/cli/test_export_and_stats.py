@@ -21,6 +21,7 @@ from hipsynth.profiling.backends.recorded import capture_result
 from hipsynth.profiling.matrix.collect import MatrixOptions, collect_matrix
 from hipsynth.profiling.reports.corpus_statistics import count_bottlenecks
 from hipsynth.training.data.prompt import parse_answer
+from hipsynth.training.data.questions import export_questions
 from hipsynth.training.data.samples import export_chat, iter_samples, select_labels
 
 TARGETS = [target("gfx90a"), target("gfx90a", "--std=c++17 -O3 -ffast-math"), target("gfx942")]
@@ -218,3 +219,19 @@ def test_a_damaged_corpus_is_an_error_with_exit_code_3(corpus: Path, tmp_path: P
     assert shard.name in str(done.exception)
     found = json.loads(run("stats", str(copy), "--skip-damaged", "--json").stdout)
     assert found["failures"]["total"] == 0 and found["measurements"]["total"] == 11
+
+
+def test_labels_without_a_source_are_counted_apart(tmp_path: Path) -> None:
+    kept, bare = PROGRAMS[0], PROGRAMS[1]
+    for folder, programs in ((tmp_path / "some", (kept, bare)), (tmp_path / "none", (bare,))):
+        with CorpusWriter(folder, metrics.all_ids()) as writer:
+            for program in programs:
+                writer.add_program(program.record(), program.text if program is kept else "")
+                writer.add(replace(label("sim", "1", "-O3"), program_id=program.id))
+    summary = export_chat(Corpus.open(tmp_path / "some"), tmp_path / "some.jsonl")
+    assert summary.samples == len(lines(tmp_path / "some.jsonl")) == 1
+    assert summary.left_out == {"the source was not kept": 1}
+    for export in (export_chat, export_questions):
+        with pytest.raises(BadInput, match="were not kept"):
+            export(Corpus.open(tmp_path / "none"), tmp_path / "none.jsonl")
+    assert not (tmp_path / "none.jsonl").exists()
