@@ -238,10 +238,10 @@ def apply_actions(document: OpenDocument) -> list[types.CodeAction]:
 def diagnostics_of(document: OpenDocument) -> list[types.Diagnostic]:
     """Findings as information, those of a prediction as hints."""
     result = []
-    for at, finding in document.findings():
-        sure = document.executed is not None
-        severity = types.DiagnosticSeverity.Information if sure else types.DiagnosticSeverity.Hint
-        result.append(types.Diagnostic(_line_range(at), finding.message, severity, code=finding.code, source=NAME))
+    for placed in document.findings():
+        severity = types.DiagnosticSeverity.Information if placed.is_executed else types.DiagnosticSeverity.Hint
+        finding, where = placed.finding, _line_range(placed.line)
+        result.append(types.Diagnostic(where, finding.message, severity, code=finding.code, source=NAME))
     return result
 
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -118,6 +118,15 @@ class FasterText:
     gain: str
 
 
+@dataclass(frozen=True)
+class PlacedFinding:
+    """A finding at a line (from 0) of the current text; `is_executed`: it was counted there, not predicted."""
+
+    line: int
+    finding: presentation.Finding
+    is_executed: bool
+
+
 @dataclass
 class OpenDocument:
     """An open document and the latest outcomes for it. `saved`: its text on disk, as far as known."""
@@ -186,20 +195,18 @@ class OpenDocument:
                     costs[at] = line, kernel.name
         return costs
 
-    def findings(self) -> list[tuple[int, presentation.Finding]]:
-        """Findings with their lines (from 0) in the current text."""
-        heads = {kernel.name: kernel.line for kernel in self.found}
+    def findings(self) -> Iterator[PlacedFinding]:
+        """What can be changed in the current text: executed lines that are unchanged, and kernels by `facts`."""
         places = {line.line: at for at, (line, _) in self.lines().items()}
-        result = []
-        for name, head in heads.items():
-            executed_facts = self.executed.kernels.get(name) if self.executed else None
-            for finding in presentation.kernel_findings(executed_facts) if executed_facts else ():
-                at = head if finding.kernel else places.get(finding.line)
-                if at is not None:
-                    result.append((at, finding))
-            if executed_facts is None and (guess := self.facts(name)):
-                result += [(head, finding) for finding in presentation.kernel_findings(guess)]
-        return result
+        for kernel in self.found:
+            executed = self.executed.kernels.get(kernel.name) if self.executed else None
+            for finding in presentation.kernel_findings(executed) if executed else ():
+                if not finding.kernel and (at := places.get(finding.line)) is not None:
+                    yield PlacedFinding(at, finding, is_executed=True)
+            facts = self.facts(kernel.name)
+            for finding in presentation.kernel_findings(facts) if facts else ():
+                if finding.kernel:
+                    yield PlacedFinding(kernel.line, finding, is_executed=facts is executed)
 
 
 class EditorSession:

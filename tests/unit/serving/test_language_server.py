@@ -283,6 +283,17 @@ def test_findings_carry_their_evidence() -> None:
     assert list(presentation._line_findings(fine, "k")) == []
 
 
+def test_findings_of_a_kernel_are_of_the_present_text() -> None:
+    shown = document()
+    shown.executed = server_outcome(shown, kernel_results.executed_facts(profile()))
+    shown.buffer = TextBuffer("\n\n" + TEXT.replace("if (", "if  ("))
+    assert "scratch" not in {d.code for d in server.diagnostics_of(shown)}, "nothing is known of the changed kernel"
+    shown.predicted = server_outcome(shown, kernel_results.predicted_facts(prediction(occupancy=0.06)))
+    found = {d.code: d.severity for d in server.diagnostics_of(shown)}
+    assert found.pop("low-occupancy") == types.DiagnosticSeverity.Hint, "predicted"
+    assert set(found.values()) == {types.DiagnosticSeverity.Information}, "lines that were executed as they are"
+
+
 def test_nothing_is_executed_without_trust(tmp_path: Path) -> None:
     async def asked() -> None:
         source = FakeSource()
