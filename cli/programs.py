@@ -15,6 +15,7 @@ from hipsynth.cli.options import NamedPath
 from hipsynth.core.errors import UsageError
 from hipsynth.core.languages import SOURCE_SUFFIXES
 from hipsynth.library.programs import check_hip_only, has_script_suffix
+from hipsynth.toolchain.flags import split_flags
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -65,12 +66,13 @@ def source_options(function: F) -> F:
 
 
 def with_defines(flags: str, defines: Sequence[str]) -> str:
-    """The compiler flags, with a `-D` for each `NAME` or `NAME=VALUE` of `defines`, quoted for a shell."""
-    return shlex.join([*shlex.split(flags), *(f"-D{text}" for text in defines)]) if defines else flags
+    """The compiler flags, with a `-D` for each `NAME` or `NAME=VALUE` of `defines`, quoted for a shell. Raises
+    UsageError for an open quote."""
+    return shlex.join([*split_flags(flags), *(f"-D{text}" for text in defines)]) if defines else flags
 
 
 def split_run_arguments(option: str, text: str) -> tuple[str, ...]:
-    """The arguments of one run, as a shell splits them. Raises UsageError for an open quote."""
+    """The words of an option's value, as a shell splits them. Raises UsageError for an open quote."""
     try:
         return tuple(shlex.split(text))
     except ValueError as error:

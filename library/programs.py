@@ -104,11 +104,12 @@ def locate_program(
         return Project(files, paths[0].resolve().parent, arguments, readable)
     from hipsynth.core.scratch import scratch_folder
     from hipsynth.profiling.survey.project import FurtherOptions, find_project
+    from hipsynth.toolchain.flags import split_flags
 
     folder = project or paths[0]
     if not folder.is_dir():
         raise BadInput(f"{folder}: no such folder", remedy="give the folder with the program's build files")
     scratch = keep(scratch_folder())  # headers that the build files generate
-    further = FurtherOptions(tuple(map(Path, includes)), tuple(shlex.split(flags)))
+    further = FurtherOptions(tuple(map(Path, includes)), tuple(split_flags(flags)))
     program = find_project(folder, arch, scratch, paths[0] if project else None, further, limits)
     return replace(program, arguments=arguments, readable=readable)

@@ -135,12 +135,17 @@ def only_allowed(flags: str) -> str:
     return shlex.join(allowed)
 
 
-def _group_flags(flags: str) -> list[tuple[str, list[str]]]:
-    """(kind, arguments) of each flag."""
+def split_flags(flags: str) -> list[str]:
+    """The flags as a shell splits them, whether they are allowed or not. Raises UsageError for an open quote."""
     try:
-        words = shlex.split(flags)
+        return shlex.split(flags)
     except ValueError as error:
         raise _bad_flags_error(flags, f"the flags cannot be split: {error}") from error
+
+
+def _group_flags(flags: str) -> list[tuple[str, list[str]]]:
+    """(kind, arguments) of each flag."""
+    words = split_flags(flags)
     groups = []
     position = 0
     while position < len(words):

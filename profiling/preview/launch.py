@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from hipsynth.core.errors import UsageError
 from hipsynth.core.kernel_record import Dim
 from hipsynth.core.reasons import Reason
 from hipsynth.simulator.launch_record import Contents
@@ -141,10 +143,15 @@ def is_read_only(parameter: str) -> bool:
 
 
 def packed_number(value: float, size: int, parameter: str) -> bytes:
-    """A number as an argument of `size` bytes of this type has it."""
+    """A number as an argument of `size` bytes of this type has it. Raises UsageError for one that has no such value."""
     width, code = _FLOATS.get(parameter, (0, ""))
+    if not math.isfinite(value):
+        raise UsageError(f"{value} is no value of an argument", remedy="give a number")
     if width == size:
-        return struct.pack(code, value)
+        try:
+            return struct.pack(code, value)
+        except OverflowError:
+            raise UsageError(f"{value:g} is too large for {parameter}", remedy="give a smaller number") from None
     return (int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -132,7 +133,7 @@ def _of_line(row: Any, builds: Sequence[tuple[str, str, str]], question: LaunchA
                 "x".join(map(str, given_value)) if isinstance(given_value, list) else str(given_value),
             )
     for name, value in dict(row.get("values") or {}).items():
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise ValueError(f"{name} is not a number")
         assumptions = replace(assumptions, values={**assumptions.values, name: value})
     if "arguments" in row:

@@ -15,6 +15,8 @@ from hipsynth.training.data.number_formats import DIGITS
 from hipsynth.training.models.base import TinyShape
 
 CONFIGS = Path(__file__).parents[1] / "configs"
+_LEAST = {"batch": 1, "accumulate": 1, "max_steps": 1, "save_steps": 1, "context": 1, "generations": 1, "lora_r": 0,
+          "lora_dropout": 0, "weight_decay": 0, "warmup": 0, "patience": 0, "keep": 0}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -90,10 +92,17 @@ def parse_config(table: Mapping[str, object], path: Path) -> Config:
         "format": tuple(DIGITS),
         "view": tuple(VIEWS),
         "bf16": ("auto", "yes", "no"),
+        "weights": ("float32", "bfloat16", "float16"),
     }
     for key, allowed in choices.items():
         if getattr(config, key) not in allowed:
             raise UsageError(f"{path}: {key} = {getattr(config, key)!r}", remedy=f"one of: {', '.join(allowed)}")
+    for key, least in _LEAST.items():
+        if getattr(config, key) < least:
+            raise UsageError(f"{path}: {key} = {getattr(config, key)!r}", remedy=f"at least {least:g}")
+    for key in ("share", "epochs", "lr"):
+        if not getattr(config, key) > 0:
+            raise UsageError(f"{path}: {key} = {getattr(config, key)!r}", remedy="a number above 0")
     if config.method == "grpo" and config.task == "predict":
         raise UsageError(f'{path}: method = "grpo" is for models that use tools', remedy='set task = "tools"')
     if config.deepspeed and not Path(config.deepspeed).is_absolute():

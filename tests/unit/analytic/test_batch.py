@@ -10,7 +10,7 @@ import pytest
 
 from hipsynth.core.errors import BadInput, CompileFailed, UsageError
 from hipsynth.profiling.preview.interpret import Interpreter
-from hipsynth.profiling.preview.launch import with_argument
+from hipsynth.profiling.preview.launch import packed_number, with_argument
 from hipsynth.profiling.preview.programs import device_code, find_launches
 from hipsynth.profiling.preview.sweep import TOLERANCE, Line
 from hipsynth.simulator.devices import load_device
@@ -103,10 +103,27 @@ def test_variants_of_a_file(tmp_path: Path) -> None:
     first, second = from_file(path, [BUILD], LaunchAssumptions(arguments=("1",)))
     assert (first.flags, first.question.block, first.question.arguments) == ("-O2", (16, 16, 1), ("1",))
     assert (second.arch, second.device, second.question.arguments) == ("gfx90a", "mi210", ("7",))
-    for wrong in ("[]", '{"grids": 1}', '{"values": {"n": "x"}}', '{"device": "none"}', "{", '{"block": "a"}'):
+    for wrong in (
+        "[]",
+        '{"grids": 1}',
+        '{"values": {"n": "x"}}',
+        '{"values": {"n": Infinity}}',
+        '{"device": "none"}',
+        "{",
+        '{"block": "a"}',
+    ):
         path.write_text('{"block": 64}\n' + wrong)
         with pytest.raises(BadInput, match="line 2"):
             from_file(path, [BUILD], LaunchAssumptions())
+
+
+def test_numbers_that_an_argument_cannot_have_are_refused() -> None:
+    assert packed_number(3.0, 4, "float") == struct.pack("<f", 3.0) and packed_number(-1, 2, "short") == b"\xff\xff"
+    for value in (1e300, float("inf"), float("nan")):
+        with pytest.raises(UsageError):
+            packed_number(value, 4, "float")
+    with pytest.raises(UsageError):
+        packed_number(float("inf"), 4, "int")
 
 
 def test_a_fragment_is_compiled_with_hips_header_and_keeps_its_line_numbers() -> None:

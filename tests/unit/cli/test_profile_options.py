@@ -81,6 +81,14 @@ def test_what_a_corpus_would_leave_out_is_refused(words: tuple[str, ...], tmp_pa
     assert not (tmp_path / "corpus").exists()
 
 
+@pytest.mark.parametrize("words", [("-D", "N=1"), ("--backend", "sim")])
+def test_an_open_quote_in_flags_is_a_usage_error(words: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "a.hip").write_text("int main() {}\n")
+    for place in (tmp_path, tmp_path / "a.hip"):
+        done = CliRunner().invoke(profile, [str(place), "--flags=-O3 'x", *words])
+        assert isinstance(done.exception, UsageError) and "'x" in str(done.exception)
+
+
 @pytest.mark.parametrize(("verb", "words", "says"), [
     (train, ("--config", "analytic", "--max-steps", "5"), "--max-steps"),
     (traces, ("--task", "predict", "--arch", "gfx90a"), "--arch"),

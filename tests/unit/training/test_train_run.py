@@ -225,6 +225,14 @@ def test_bad_recipes_are_usage_errors(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no training config") as error:
         load_config("no-such")
     assert "tiny-cpu" in error.value.remedy
-    for table in ({"base": "tiny", "speed": 1}, {"base": "tiny", "method": "magic"}, {}, {"base": "t", "betas": [1]}):
+    for table in (
+        {"base": "tiny", "speed": 1},
+        {"base": "tiny", "method": "magic"},
+        {},
+        {"base": "t", "betas": [1]},
+        {"base": "t", "batch": 0},
+        {"base": "t", "weights": "float12"},
+        {"base": "t", "lr": 0},
+    ):
         with pytest.raises(UsageError):
             parse_config(table, tmp_path / "x.toml")

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from hipsynth.core.documents import document_json
+from hipsynth.core.errors import BadInput
 from hipsynth.tuning.optimize.analysis.program_model import read_program
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, measurement_of_trial
@@ -292,6 +293,8 @@ def test_both_calls_of_a_main_keep_what_they_leave() -> None:
 def test_sizes_come_from_the_header_and_the_defaults() -> None:
     assert candidate_arguments(PROGRAM) == [("256",), ("259",), ("64",), ("67",), ()]
     assert candidate_arguments("// check: 96 40\n")[0] == ("96", "40")
+    with pytest.raises(BadInput, match="// check"):
+        candidate_arguments("// check: 'a\n")
     assert candidate_arguments("", ("file", "4096")) == [
         ("file", "256"), ("file", "259"), ("file", "64"), ("file", "67"), (), ("file", "4096")
     ]  # fmt: skip

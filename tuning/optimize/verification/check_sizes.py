@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
+from hipsynth.core.errors import BadInput
 from hipsynth.source.arguments import default_arguments
 from hipsynth.source.outline import without_comments
 from hipsynth.source.program_inputs import option_inputs
@@ -85,10 +86,18 @@ def _draw_size(word: str, factor: float, step: int) -> str:
     return with_size(word, max(step, round(size_of(word) * factor / step) * step))
 
 
+def _split_check(line: str) -> Arguments:
+    try:
+        return tuple(shlex.split(line))
+    except ValueError as error:
+        raise BadInput(f"// check: {line}", cause=str(error), remedy="close the quotes in this comment") from None
+
+
 def candidate_arguments(text: str, timed: Arguments = ()) -> list[Arguments]:
     """Argument lists to try, most useful first; () runs the program as it is. `timed`: those of the runs that are
-    timed, for programs that say nothing of their sizes or need arguments."""
-    stated: list[Arguments] = [tuple(shlex.split(line)) for line in _CHECK.findall(text)]
+    timed, for programs that say nothing of their sizes or need arguments. Raises BadInput for a `// check:` with an
+    open quote."""
+    stated = [_split_check(line) for line in _CHECK.findall(text)]
     words = default_words(text)
     small = _list_small(words if any(map(size_of, words)) else timed)
     return list(dict.fromkeys([*stated, *small, (), timed]))
