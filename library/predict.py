@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -81,7 +82,8 @@ def read_question(
     from hipsynth.training.analytic.predict import LaunchAssumptions
 
     language = "python" if has_script_suffix(file) else "hip"
-    source = SourceFile(file, language)
+    shows = shlex.join(f"-I{resolve_path(Path(folder))}" for folder in includes)
+    source = SourceFile(file, language, shows)
     project = Project((source,), resolve_path(file).parent, arguments, named_files(arguments, Path.cwd()))
     program = project_program(project) if has_script_suffix(file) else load_program(file)
     if not has_script_suffix(file) and (includes or not kernel_names(program.text)):
@@ -113,7 +115,9 @@ def predict_completed(
     harnessed = None if is_script else complete_text(program.text, choices)
     if is_script:  # flags are for HIP
         questions = list(dict.fromkeys((arch, "", device) for arch, _, device in questions))
-    if harnessed is not None:
+    if harnessed is None:
+        program = replace(program, project=question.project)  # executed in its folder
+    else:
         program, notes = replace(program, text=harnessed.text), LaunchNotes(assumed=harnessed.assumed)
         question = replace(question, grid=None, block=None, values={})
     document = predict_document(program, path, questions, question, predictor, execute, timeout_s)

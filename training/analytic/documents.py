@@ -16,6 +16,7 @@ from hipsynth.profiling.preview.script_launches import preview_script, record_sc
 from hipsynth.profiling.reports.documents import ProgramIdentity
 from hipsynth.simulator.devices import device_of
 from hipsynth.source.names import base_name
+from hipsynth.source.own_headers import write_in_headers
 from hipsynth.training.analytic.half_written import compiled_text_of, keep_compiled_text, predict_half_written
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions, LaunchNotes
 from hipsynth.training.models.documents import FailedExecution, PredictDocument, PredictionResult, SimulatedKernel
@@ -51,9 +52,17 @@ def predict_document(
         if execute == "always" or (execute == "unsure" and unsure):
             target = (result.arch, result.flags, result.device)
             is_whole = result.source == "program"
-            ran = execute_for_comparison(program, *target, question.arguments) if is_whole else (NOT_COMPILED,)
+            whole = _with_headers(program, question)
+            ran = execute_for_comparison(whole, *target, question.arguments) if is_whole else (NOT_COMPILED,)
             results[number] = replace(result, executed=ran)
     return document_of(program, path, predictor.path, results)
+
+
+def _with_headers(program: Program, question: LaunchAssumptions) -> Program:
+    """The program as it can be executed: one that got a main() is no file of its folder, so its headers are put in."""
+    if program.project is not None or question.project is None:
+        return program
+    return replace(program, text=write_in_headers(program.text, question.project.folder))
 
 
 def is_script_project(program: Program) -> bool:
@@ -133,7 +142,7 @@ def execute_for_comparison(
     from hipsynth.profiling.matrix.job import profile_program
     from hipsynth.simulator.limits import RunLimits
 
-    chosen = program.with_runs([ProgramRun(arguments)]) if arguments else program
+    chosen = program.with_runs([ProgramRun(arguments)]) if arguments and program.project is None else program
     result = profile_program(chosen, [Target(arch, flags, device)], "sim", RunLimits())[0]
     if result.status != "ok":
         return (FailedExecution(result.status, result.reason, result.message),)

@@ -12,6 +12,7 @@ import hipsynth
 from hipsynth.cli.predict import command
 from hipsynth.core.program import Project, SourceFile
 from hipsynth.profiling.preview.programs import add_include_folder
+from hipsynth.training.models.documents import SimulatedKernel
 
 SOURCE = """#include <hip/hip_runtime.h>
 #include "sizes.h"
@@ -80,3 +81,20 @@ def test_a_folder_is_named_only_where_the_text_includes_of_it(folder: str, text:
     project = Project((SourceFile(Path(folder) / "scale.hip"),), Path(folder))
     assert add_include_folder("-O3", text, project) == f"-O3{added}"
     assert add_include_folder("-O3", text, None) == "-O3"
+
+
+def test_a_check_executes_the_program_in_its_folder(tmp_path: Path) -> None:
+    needs.simulator()
+    path = write_program(tmp_path, 64)
+    (tmp_path / "input.txt").write_text("32\n")
+    read = 'FILE* f = fopen("input.txt", "r");\n  int groups = 0;\n  if (!f || fscanf(f, "%d", &groups) != 1) return 3;'
+    path.write_text(SOURCE.replace("float* x;", f"{read}\n  float* x;").replace("<<<GROUPS", "<<<groups"))
+    (result,) = hipsynth.predict(path, arch="gfx942", check=True).results
+    assert result.executed is not None
+    (kernel,) = result.executed
+    assert isinstance(kernel, SimulatedKernel) and kernel.grid == (32, 1, 1) == result.kernels[0].grid
+    path.write_text(SOURCE[: SOURCE.index("int main")])
+    (result,) = hipsynth.predict(path, arch="gfx942", check=True).results
+    assert result.executed is not None and isinstance(result.executed[0], SimulatedKernel), (
+        "with a main() that was made"
+    )
