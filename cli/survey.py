@@ -136,7 +136,18 @@ def command(
         click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
     wanted = [
         SurveyOptions(
-            arch, timeout, workers, caches, match, int(memory * 2**30), device, sandboxed, budget, shrink, bool(corpus)
+            arch,
+            timeout,
+            workers,
+            caches,
+            match,
+            int(memory * 2**30),
+            device,
+            sandboxed,
+            budget,
+            shrink,
+            corpus,
+            keep_sources,
         )
         for arch, device in resolve_devices(archs or (() if devices else (DEFAULT_ARCH,)), devices)
     ]

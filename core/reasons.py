@@ -197,3 +197,7 @@ class Reason(StrEnum):
     NOT_VERIFIED = "not_verified", "the answer does not pass"
     UNCHANGED = "unchanged", "nothing that was tried is faster and correct"
     UNFINISHED = "unfinished", "a run of a model has not ended"
+
+
+# Failures that may not be caused by the program: the next run of a resumable verb tries them again.
+TRANSIENT = frozenset({Reason.WORKER_DIED, Reason.MISSING, Reason.INTERNAL_ERROR, Reason.DISK_FULL, Reason.INTERRUPTED})

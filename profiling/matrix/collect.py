@@ -12,7 +12,7 @@ from pathlib import Path
 from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import Program, ProgramRun
-from hipsynth.core.reasons import Reason
+from hipsynth.core.reasons import TRANSIENT, Reason
 from hipsynth.core.store import CorpusItem, CorpusWriter, MeasurementKey
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling import metrics
@@ -31,8 +31,6 @@ from hipsynth.profiling.metrics import uncertainty
 from hipsynth.simulator import label_model
 from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
 
-# Failures that may not be caused by the program: the next run retries them.
-TRANSIENT = frozenset({Reason.WORKER_DIED, Reason.MISSING, Reason.INTERNAL_ERROR, Reason.DISK_FULL, Reason.INTERRUPTED})
 LABEL_TOLERANCE = 0.1  # relative error up to which a prediction counts as correct
 
 Note = Callable[[str], None]

@@ -14,7 +14,7 @@ from hipsynth.core.documents import document_json
 from hipsynth.core.errors import BadInput, HipsynthError
 from hipsynth.core.files import SOURCE_BYTES, read_regular, whole_file
 from hipsynth.core.journal import Journal, read_records
-from hipsynth.core.reasons import Reason
+from hipsynth.core.reasons import TRANSIENT, Reason
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.backends.sim import build_identity
@@ -52,7 +52,8 @@ class SurveyOptions:
     isolate: bool = True  # run in the sandbox if it works here
     budget_s: float = 0.0  # see simulator.limits.RunLimits; 0: every launch runs in full
     shrink: bool = False  # look for smaller arguments of programs that do not fit
-    labels: bool = False  # count every kernel for a corpus
+    corpus: Path | None = None  # where labels are stored: then every kernel is counted
+    keep_sources: bool = False  # store the programs' sources there, too
 
     @property
     def table(self) -> devices.DeviceTable:
@@ -118,7 +119,7 @@ def survey_folder(
 
     `out`: where to write a JSON report; a later call with the same `out` reuses its finished rows.
     `start`: called with the number of programs to run; it returns a callback that is called after each program.
-    `label`: called with the labels of each run of a program that ran to its end, if `options.labels` is set.
+    `label`: called with the labels of each run of a program that ran to its end, if `options.corpus` is set.
     `programs`: those of `find_chosen_programs`, which is called without them. Raises the same errors.
     """
     programs = find_chosen_programs(root, options) if programs is None else programs
@@ -209,7 +210,7 @@ def _survey_one(task: _Task, scratch: Path) -> tuple[SurveyRow, tuple[Labels, ..
     if built.artefacts is None:
         return row, ()
     limits = options.run_limits(in_full=is_script)
-    conditions = RunConditions(options.table, task.root, replace(limits, counters=options.labels))
+    conditions = RunConditions(options.table, task.root, replace(limits, counters=options.corpus is not None))
     verdict, result, call = try_calls(program, built, conditions, scratch)
     survey_run = SurveyRun(program, built, replace(conditions, limits=limits), call, result)
     row = replace(
@@ -225,7 +226,7 @@ def _survey_one(task: _Task, scratch: Path) -> tuple[SurveyRow, tuple[Labels, ..
         return row, ()
     if not fits and options.shrink:
         row = _shrink_run(row, survey_run, task.options, scratch)
-    if not (options.labels and options.count and row.completed and result.kernels):
+    if not (options.corpus and options.count and row.completed and result.kernels):
         return row, ()
     start = time.monotonic()
     labels = tuple(all_labels(survey_run, scratch))
@@ -288,8 +289,8 @@ def _row_key(program: SurveyedProgram, options: SurveyOptions) -> str:
         depends.append(options.table.name)
     if options.budget_s:
         depends += [options.budget_s, options.shrink]
-    if options.labels:
-        depends.append("labels")
+    if options.corpus:
+        depends.append(f"labels in {options.corpus.resolve()}, sources {options.keep_sources}")
     digest = hashlib.sha256(json.dumps(depends).encode())
     digest.update(f"{build_identity()} {toolchain.find_toolchain().identity}".encode())
     files = {unit.path for plan in program.plans for unit in plan.units} | {program.main}
@@ -308,7 +309,8 @@ def _journal_path(out: Path) -> Path:
 
 
 def _finished_rows(out: Path, options: SurveyOptions) -> dict[str, SurveyRow]:
-    """Finished rows of an earlier call, by key, except time-outs under a lower limit than the current one."""
+    """Finished rows of an earlier call, by key, except time-outs under a lower limit than the current one, failures
+    that the program did not cause, and rows whose labels are gone with their corpus."""
     rows, limits = [], []
     try:
         rows = [row_of(record) for _, _, record in read_records(_journal_path(out))]
@@ -320,8 +322,10 @@ def _finished_rows(out: Path, options: SurveyOptions) -> dict[str, SurveyRow]:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadInput(f"{out}: not a survey report", cause=str(error), remedy="choose another --out") from error
     finished: dict[str, SurveyRow] = {}
+    has_corpus = options.corpus is not None and options.corpus.exists()
     for row, limit in zip(rows, limits, strict=True):
-        if row.key and (row.reason not in (Reason.TIMEOUT, Reason.BUDGET) or limit >= options.timeout_s):
+        is_settled = row.reason not in (Reason.TIMEOUT, Reason.BUDGET) or limit >= options.timeout_s
+        if row.key and is_settled and row.reason not in TRANSIENT and (has_corpus or not row.labels):
             finished[row.key] = row
     return finished
 

@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TypedDict
 
@@ -25,7 +25,7 @@ from hipsynth.core.program import (
     read_text,
     text_id,
 )
-from hipsynth.core.reasons import Reason
+from hipsynth.core.reasons import TRANSIENT, Reason
 from hipsynth.core.workers import ItemOutcome, map_unordered
 from hipsynth.source.parse import Diagnostic, ParseConfig, load_source
 from hipsynth.synth.frontend.make_copies import AugmentInput, AugmentResult, CopyFailure
@@ -36,6 +36,7 @@ from hipsynth.toolchain import sandbox
 FAILURES = "failures.jsonl"
 KEPT = "kept.jsonl"  # the names of each program that are the same in all its copies, and why
 JOURNAL = "augment.journal"
+UNSETTLED = TRANSIENT | {Reason.TIMEOUT}  # tried again by the same command, maybe with more time
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,8 @@ def _run_requests(
         for program in varied.programs:
             write_whole(program_path(out, program.id), program.text)
         finished[keys[number]] = _to_record(varied)
-        journal.add(keys[number], finished[keys[number]])
+        if not any(failure.reason in UNSETTLED for failure in varied.failures):
+            journal.add(keys[number], finished[keys[number]])
         on_item(items[number].name)
     return _write_results(out, {item.name: finished[key] for item, key in zip(items, keys, strict=True)}, reused)
 
@@ -183,10 +185,11 @@ def _failed_result(item: AugmentInput, error: Exception | None) -> AugmentResult
 
 
 def _request_key(request: AugmentRequest) -> str:
-    """A hash of everything that the result depends on: the input's bytes, its record, and the options."""
+    """A hash of everything that the result depends on: the input's bytes, its record, the options, and the passes."""
     item, config, recipe = request.item, request.config, request.recipe
     identity = (
         recipe.copies, recipe.seed, item.name, item.problem, config.search, recipe.texts, item.builds, recipe.kinds,
+        _digest_passes(),
     )  # fmt: skip
     digest = hashlib.sha256(repr(identity).encode(errors="surrogateescape"))
     if item.program is not None:
@@ -201,6 +204,17 @@ def _request_key(request: AugmentRequest) -> str:
         text, _ = load_source(path)
         digest.update(str(path).encode() + b"\0" + (text or b"") + b"\0")
     return digest.hexdigest()[:24]
+
+
+@cache
+def _digest_passes() -> str:
+    """A hash of the code that makes copies: this package's, and what reads and changes sources."""
+    digest = hashlib.sha256()
+    package = Path(__file__).parent
+    for folder in (package, package.parents[1] / "source"):
+        for file in sorted(folder.rglob("*.py")):
+            digest.update(file.relative_to(folder).as_posix().encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
 
 
 def _header_files(folders: Iterable[Path]) -> tuple[Path, ...]:

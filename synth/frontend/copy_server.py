@@ -1,12 +1,14 @@
-"""The process that makes copies: answers requests of `isolation`, one line of JSON each, until standard input ends."""
+"""The process that makes copies: answers requests of `sandboxed_copies`, a line of JSON each, until its input ends."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hipsynth.core.program import Program
+from hipsynth.source.parse import ParseConfig
 from hipsynth.source.parse_server import read_config, serve_requests
 from hipsynth.synth.frontend.comments_and_strings import Texts
 from hipsynth.synth.frontend.make_copies import AugmentInput, AugmentResult, CopyFailure, rename_copies, self_contained
@@ -22,9 +24,7 @@ def answer_request(request: dict[str, Any]) -> dict[str, Any]:
         result = AugmentResult((), (base,)) if isinstance(base, CopyFailure) else AugmentResult((base,), ())
     elif request["do"] == "reform":
         program = Program.from_record(request["program"], request["program"]["text"])
-        outcome = run_steps(ProgramSource(program.text.encode()), request["steps"], config)
-        text = program.text if outcome.source is None else outcome.source.text.decode()
-        result = AugmentResult((replace(program, text=text, derivation=(*program.derivation, *outcome.applied)),), ())
+        result = _reform(request["name"], program, request["steps"], config)
     else:
         program = Program.from_record(request["program"], request["program"]["text"])
         result = rename_copies(
@@ -36,6 +36,16 @@ def answer_request(request: dict[str, Any]) -> dict[str, Any]:
         "kept": result.kept,
         "names": result.names,
     }
+
+
+def _reform(name: str, program: Program, steps: Sequence[str], config: ParseConfig) -> AugmentResult:
+    """The program after passes; no program if one of them leaves a text that does not parse."""
+    outcome = run_steps(ProgramSource(program.text.encode()), steps, config)
+    if outcome.source is None:
+        message = outcome.diagnostics[0].message if outcome.diagnostics else ""
+        return AugmentResult((), (CopyFailure(name, 0, outcome.reason, message),))
+    text, derivation = outcome.source.text.decode(), (*program.derivation, *outcome.applied)
+    return AugmentResult((replace(program, text=text, derivation=derivation),), ())
 
 
 def _decode_item(name: str, item: dict[str, Any]) -> AugmentInput:

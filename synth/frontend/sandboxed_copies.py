@@ -103,22 +103,27 @@ def _reform_base(request: AugmentRequest, base: Program, number: int) -> Program
     kinds = [kind for kind in request.recipe.kinds if kind != RENAME]
     seed = copy_seed(request.recipe.seed, number)
     rewritten_base = _apply_passes(request, base, [f"{kind}:{seed}" for kind in kinds])
-    if rewritten_base.text == base.text or same_code(base.text, rewritten_base.text):
+    if rewritten_base is not None and _is_same_program(base, rewritten_base, base):
         return rewritten_base
     rewritten = base
     for kind in kinds:
         for share in SHARES:
             attempt = _apply_passes(request, rewritten, [f"{kind}:{seed}{share}"])
-            if attempt.text == rewritten.text or same_code(base.text, attempt.text):
+            if attempt is not None and _is_same_program(base, attempt, rewritten):
                 rewritten = attempt
                 break
     return rewritten
 
 
-def _apply_passes(request: AugmentRequest, base: Program, steps: Sequence[str]) -> Program:
+def _is_same_program(base: Program, attempt: Program, proven: Program) -> bool:
+    """Whether a program is proven to be the base, or is one that was."""
+    return attempt.text == proven.text or same_code(base.text, attempt.text)
+
+
+def _apply_passes(request: AugmentRequest, base: Program, steps: Sequence[str]) -> Program | None:
+    """The program after passes; None if one of them leaves a text that does not parse."""
     question = {"do": "reform", "program": _encode_program(base), "steps": list(steps)}
-    (program,) = _ask_parser(request, question, partial(_decode_copies, base)).programs
-    return program
+    return next(iter(_ask_parser(request, question, partial(_decode_copies, base)).programs), None)
 
 
 R = TypeVar("R")

@@ -9,10 +9,10 @@ from pathlib import Path
 from hipsynth.core.documents import from_json
 from hipsynth.core.journal import ResultJournal
 from hipsynth.core.program import Program, ProgramRun
+from hipsynth.core.reasons import TRANSIENT
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.backends.sim import build_identity
-from hipsynth.profiling.matrix.collect import TRANSIENT
 from hipsynth.profiling.matrix.job import MatrixJob, hard_limit, label_sources, open_backend, results_of, run_job
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.toolchain import sandbox

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import needs
@@ -13,8 +13,11 @@ from hip_programs import require_compiler
 from triton_samples import DOUBLE
 
 from hipsynth.core.journal import Journal
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling.survey import SurveyOptions, SurveyReport, SurveyRow, survey_folder
+from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.report import report_table
+from hipsynth.profiling.survey.run_survey import _finished_rows, _row_key
 
 HIP = "#include <hip/hip_runtime.h>\n#include <cstdio>\n"
 
@@ -235,6 +238,23 @@ def test_rows_of_an_interrupted_call_are_kept(report: SurveyReport, folder: Path
 
     again = survey_folder(folder, SurveyOptions(timeout_s=2.0, count=False), out, start)
     assert waiting == [1] and again.totals == report.totals and not out.with_name("survey.json.journal").exists()
+
+
+def test_rows_are_tried_again_whose_labels_are_elsewhere(report: SurveyReport, folder: Path, tmp_path: Path) -> None:
+    """Rows of another corpus, of one that is gone, and failures that the program did not cause."""
+    corpus, out = tmp_path / "corpus", tmp_path / "survey.json"
+    options = SurveyOptions(corpus=corpus)
+    rows = [replace(report.rows[0], key="labelled", labels=3), replace(report.rows[0], key="none", labels=0),
+            replace(report.rows[0], key="full", status="failed", reason=Reason.DISK_FULL)]  # fmt: skip
+    with Journal(tmp_path / "survey.json.journal") as journal:
+        for row in rows:
+            journal.append(asdict(row))
+    assert _finished_rows(out, options).keys() == {"none"}
+    corpus.mkdir()
+    assert _finished_rows(out, options).keys() == {"none", "labelled"}
+    (program, *_) = find_programs(folder, options.arch)
+    keys = {_row_key(program, replace(options, corpus=place)) for place in (None, corpus, tmp_path / "other")}
+    assert len(keys) == 3
 
 
 LAUNCHES = """#include <hip/hip_runtime.h>

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from generated_samples import small
 
-from hipsynth.core.errors import BadInput
+from hipsynth.core.errors import BadInput, TimeLimitReached
 from hipsynth.core.program import INDEX, Expected, Program, ProgramRun, iter_programs, program_path, write_programs
+from hipsynth.core.workers import ItemOutcome
 from hipsynth.source.arguments import with_defaults
 from hipsynth.source.parse import ParseConfig
+from hipsynth.synth.frontend import augment
 from hipsynth.synth.frontend.augment import FAILURES, JOURNAL, augment_programs, find_items
 from hipsynth.synth.frontend.make_copies import copy_seed
 from hipsynth.synth.frontend.sandboxed_copies import CopyRecipe
@@ -117,6 +119,19 @@ def test_an_interrupted_run_resumes(config: ParseConfig, tmp_path: Path) -> None
     again = augment_programs(tmp_path / "in", out, config)
     assert (again.reused, lost.exists()) == (2, True)
     assert (out / INDEX).read_bytes() == first
+
+
+def test_what_ran_out_of_time_is_tried_again(
+    config: ParseConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _bases(tmp_path / "in", 1)
+    late = ItemOutcome[object](0, error=TimeLimitReached("the copies took longer than 60 s"))
+    with monkeypatch.context() as patched:
+        patched.setattr(augment, "map_unordered", lambda *_, **__: iter([late]))
+        summary = augment_programs(tmp_path / "in", tmp_path / "out", config)
+        assert (summary.programs, summary.failed) == (0, 1)
+    summary = augment_programs(tmp_path / "in", tmp_path / "out", config)
+    assert (summary.reused, summary.programs, summary.failed) == (0, 1, 0)
 
 
 def test_changed_input_is_processed_again(config: ParseConfig, tmp_path: Path) -> None:

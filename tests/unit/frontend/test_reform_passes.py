@@ -116,3 +116,19 @@ def test_a_change_that_is_not_proven_is_left_out(monkeypatch: pytest.MonkeyPatch
     request = AugmentRequest(AugmentInput("x", program=base), ParseConfig(()), CopyRecipe(kinds=("loops", "constants")))
     made = sandboxed_copies._reform_base(request, base, 1)
     assert made.text == honest and [step.partition(":")[0] for step in made.derivation] == ["constants"]
+
+
+def test_passes_that_leave_no_parseable_text_are_tried_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    base = Program(TEXT, "handwritten", "f", name="x")
+    changed = TEXT.replace("0x20", "32")
+
+    def passed(_request: AugmentRequest, program: Program, steps: list[str]) -> Program | None:
+        if any(step.startswith("loops") for step in steps):
+            return None
+        return replace(program, text=changed, derivation=(*program.derivation, *steps))
+
+    monkeypatch.setattr(sandboxed_copies, "_apply_passes", passed)
+    monkeypatch.setattr(sandboxed_copies, "same_code", lambda one, other: True)
+    request = AugmentRequest(AugmentInput("x", program=base), ParseConfig(()), CopyRecipe(kinds=("loops", "constants")))
+    made = sandboxed_copies._reform_base(request, base, 1)
+    assert made.text == changed and [step.partition(":")[0] for step in made.derivation] == ["constants"]

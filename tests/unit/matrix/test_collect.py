@@ -23,6 +23,7 @@ from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency, Usa
 from hipsynth.core.kernel_record import Sampling
 from hipsynth.core.languages import HIP
 from hipsynth.core.program import Program, ProgramRun, write_programs
+from hipsynth.core.reasons import TRANSIENT
 from hipsynth.core.store import Corpus
 from hipsynth.core.workers import ItemOutcome
 from hipsynth.profiling import backends
@@ -339,7 +340,7 @@ def test_a_full_disk_is_a_transient_failure(monkeypatch: pytest.MonkeyPatch) -> 
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Scripted, "profile", full)
-    assert only(task("good")).reason == "disk_full" in collect.TRANSIENT
+    assert only(task("good")).reason == "disk_full" in TRANSIENT
 
 
 @pytest.mark.usefixtures("scripted")
