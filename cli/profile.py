@@ -273,7 +273,7 @@ def command(
 def _check_isolation(sandboxed: bool, backend: str) -> None:
     from hipsynth.toolchain import sandbox
 
-    if sandboxed and backend == "sim":  # the other backends do not start programs in a sandbox
+    if backend == "preview" or (sandboxed and backend == "sim"):  # previews run host code in the sandbox, always
         sandbox.require_sandbox()
     elif not sandboxed:
         click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)

@@ -31,7 +31,13 @@ from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
 from hipsynth.profiling.backends.sim import SimBackend, failed_result
 from hipsynth.profiling.preview.interpret import Preview
-from hipsynth.profiling.preview.programs import MOST_PREVIEWS, ProgramPreviews, compile_device_code, preview_program
+from hipsynth.profiling.preview.programs import (
+    MOST_PREVIEWS,
+    ProgramPreviews,
+    add_include_folder,
+    compile_device_code,
+    preview_program,
+)
 from hipsynth.profiling.preview.script_launches import preview_script_text
 from hipsynth.simulator import api, devices, label_model
 from hipsynth.simulator.build import compile_limits
@@ -118,7 +124,9 @@ def _preview_launches(
         return preview_script_text(program.text, devices.load_device(target.device), program.arguments), {}
     path = scratch / f"{program.id}.hip"
     path.write_text(program.text)
-    code = compile_device_code(path, target.arch, target.flags, scratch / "out", compile_limits(limits))
+    own_flags = program.project.sources[0].flags if program.project else ""  # -I
+    flags = add_include_folder(f"{target.flags} {own_flags}".rstrip(), program.text, program.project)
+    code = compile_device_code(path, target.arch, flags, scratch / "out", compile_limits(limits))
     facts = {
         "code_sha256": hashlib.sha256(code.elf).hexdigest(),
         "opcodes": " ".join(sorted(opcodes_in(code.disassembly))),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import needs
@@ -10,6 +11,7 @@ from click.testing import CliRunner
 
 import hipsynth
 from hipsynth.cli.predict import command
+from hipsynth.cli.profile import command as profile
 from hipsynth.core.program import Project, SourceFile
 from hipsynth.profiling.preview.programs import add_include_folder
 from hipsynth.training.models.documents import SimulatedKernel
@@ -98,3 +100,16 @@ def test_a_check_executes_the_program_in_its_folder(tmp_path: Path) -> None:
     assert result.executed is not None and isinstance(result.executed[0], SimulatedKernel), (
         "with a main() that was made"
     )
+
+
+def test_the_preview_backend_finds_headers_beside_and_elsewhere(tmp_path: Path) -> None:
+    needs.simulator()
+    path = write_program(tmp_path, 64)
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "factor.h").write_text("#define FACTOR 3.0f\n")
+    (tmp_path / "sizes.h").write_text("#include <factor.h>\n#define GROUPS 64\n")
+    words = [str(path), f"-I{tmp_path / 'more'}", "--backend", "preview", "--arch", "gfx942", "--json"]
+    done = CliRunner().invoke(profile, words)
+    assert done.exit_code == 0, done.output
+    (result,) = json.loads(done.stdout)["results"]
+    assert [kernel["grid"] for kernel in result["kernels"]] == [[64, 1, 1]]
