@@ -74,6 +74,11 @@ def compare_profiles(
     pairs, only_a, only_b = pair_targets(first.results, second.results)
     targets = tuple(_compare_target(a, b) for a, b in pairs)
     if slower_limit_percent is not None:
+        if not any(target.kernels for target in targets):
+            cause = (
+                "A and B have no target in common" if not targets else "no kernel of one has a counterpart in the other"
+            )
+            raise BadInput("nothing to judge", cause=cause, remedy="profile both for the same devices and flags")
         for name, failures in ((name_a, [t.failure_a for t in targets]), (name_b, [t.failure_b for t in targets])):
             _require_success(name, failures)
     slower = () if slower_limit_percent is None else tuple(_list_slower(targets, slower_limit_percent))
@@ -99,10 +104,14 @@ def _require_success(name: str, failures: Sequence[str]) -> None:
         raise BadInput(f"{name} cannot be judged by its time: it failed", cause=failure, remedy=remedy)
 
 
-def _describe_failure(result: ProfileResult) -> str:
-    """Why a program did not run to its end, or failed there; "" if it did neither."""
+def _describe_failure(result: ProfileResult, other: ProfileResult) -> str:
+    """Why a program did not run to its end, or failed there though the other one did not; "" if it did neither. Of
+    sampled kernels no results are computed, so that the exit code says nothing."""
     if result.status == "ok":
-        return ""
+        is_sampled = any(kernel.sampled for kernel in result.kernels)
+        if not result.exit_code or is_sampled or result.exit_code == other.exit_code:
+            return ""
+        return f"it ended with exit code {result.exit_code}" + (f": {result.message}" if result.message else "")
     reason = result.reason.meaning if result.reason else f"status {result.status}"
     return f"{reason} ({result.message})" if result.message and result.message != reason else reason
 
@@ -132,8 +141,8 @@ def _compare_target(a: ProfileResult, b: ProfileResult) -> TargetPair:
         kernels,
         tuple(kernel.name for kernel in only_a),
         tuple(kernel.name for kernel in only_b),
-        _describe_failure(a),
-        _describe_failure(b),
+        _describe_failure(a, b),
+        _describe_failure(b, a),
     )
 
 

@@ -120,6 +120,26 @@ def test_a_program_that_failed_is_said_and_not_judged() -> None:
         compare_profiles(a, b, slower_limit_percent=5.0)
 
 
+def test_a_program_that_fails_its_own_check_is_not_judged() -> None:
+    a = profile(simulated("k", 1e5, hbm=9e4))
+    wrong = replace(a, results=(replace(a.results[0], exit_code=1),))
+    assert compare_profiles(a, wrong).targets[0].failure_b == "it ended with exit code 1"
+    with pytest.raises(BadInput, match="cannot be judged"):
+        compare_profiles(a, wrong, slower_limit_percent=5.0)
+    assert compare_profiles(wrong, wrong, slower_limit_percent=5.0).slower == (), "as the other one does"
+    kernels = tuple(replace(kernel, sampled=True) for kernel in wrong.results[0].kernels)
+    sampled = replace(wrong, results=(replace(wrong.results[0], kernels=kernels),))
+    assert compare_profiles(a, sampled, slower_limit_percent=5.0).slower == (), "nothing is known of its results"
+
+
+def test_a_limit_needs_something_that_is_compared() -> None:
+    a = profile(simulated("k", 1e5, hbm=9e4))
+    elsewhere = replace(a, results=tuple(replace(a.results[0], device=name) for name in ("mi300x", "mi300a")))
+    for other in (elsewhere, replace(a, results=(replace(a.results[0], kernels=()),))):
+        with pytest.raises(BadInput, match="nothing to judge"):
+            compare_profiles(a, other, slower_limit_percent=5.0)
+
+
 @pytest.mark.parametrize(("limit", "expected"), [(None, 0), (99.0, 2), (101.0, 0)])
 def test_slower_kernels_are_named(limit: float | None, expected: int) -> None:
     a, b = profile(simulated("k", 1e5, hbm=9e4)), profile(simulated("k", 2e5, hbm=9e4))
