@@ -24,6 +24,7 @@ from hipsynth.source.launch_shapes import (
     find_launch_bound,
     find_launch_grid,
     find_launch_numbers,
+    find_row_lengths,
 )
 from hipsynth.source.outline import blank_opaque, outline_kernels, without_comments
 from hipsynth.source.template_arguments import choose_template_arguments, fill_in_types, list_explicit_instances
@@ -72,13 +73,15 @@ template <class T> T* make_buffer(size_t count) {
   (void)hipMemcpy(device, host.data(), count * sizeof(T), hipMemcpyHostToDevice);
   return device;
 }
-// The elements of a buffer: one for each work-item, and for the product of the `most` largest sizes.
-inline size_t count_elements(size_t items, int most, size_t times, std::initializer_list<long long> sizes) {
+// A buffer's elements: for each work-item, for the product of the `most` largest sizes, for `rows` of the largest one.
+inline size_t count_elements(size_t items, int most, size_t times, size_t rows,
+                             std::initializer_list<long long> sizes) {
   std::vector<long long> sorted(sizes);
   std::sort(sorted.rbegin(), sorted.rend());
   size_t product = times;
   for (int i = 0; i < most && i < static_cast<int>(sorted.size()); ++i) product *= std::max(1ll, sorted[i]);
-  return std::max<size_t>({1, items, sizes.size() ? product : 1});
+  const size_t all_rows = sizes.size() ? rows * std::max(1ll, sorted[0]) : 1;
+  return std::max<size_t>({1, items, all_rows, sizes.size() ? product : 1});
 }
 }  // namespace hipsynth_harness
 """
@@ -124,7 +127,7 @@ class KernelLaunchPlan:
     """A launch for a kernel that no host code launches: integer arguments by name, and the elements of each buffer.
     `sized`: by dimension of the grid, the argument whose elements it covers, if it is one; `extents`: the grid as host
     code gives it, in the kernel's parameters; `careful`: buffers have room for the product of all numbers, not of the
-    two largest."""
+    two largest; `has_rows`: and for a row of the largest for each work-group."""
 
     kernel: FunctionDeclaration
     grid: Dim
@@ -134,6 +137,7 @@ class KernelLaunchPlan:
     sized: tuple[str, ...] = ()
     extents: tuple[str, ...] = ()
     careful: bool = False
+    has_rows: bool = False
     lds_bytes: int = 0  # of dynamic LDS
     template: Mapping[str, str] = field(default_factory=dict)  # arguments of its template
 
@@ -164,7 +168,7 @@ def choose_launches(text: str, choices: HarnessChoices, careful: bool = False) -
 class _HostLaunch:
     """A kernel that a text defines, and how its host code launches it. `is_flat`: the kernel uses one dimension of its
     launch alone; `block`: the usual one if the host code gives none in numbers; `extents`: the grid, () if it is not
-    known; `numbers`: of the parameters that the host code gives in numbers."""
+    known; `numbers`: of the parameters that the host code gives in numbers; `row_lengths`: of rows."""
 
     kernel: FunctionDeclaration
     is_flat: bool
@@ -172,6 +176,7 @@ class _HostLaunch:
     lds_bytes: int
     extents: tuple[str, ...]
     numbers: Mapping[str, int]
+    row_lengths: tuple[str, ...]
 
 
 @functools.lru_cache(maxsize=16)
@@ -190,9 +195,14 @@ def _read_host(text: str) -> tuple[_HostLaunch, ...]:
             DYNAMIC_LDS if _DYNAMIC.search(body) else 0,
             find_launch_grid(text, kernel) or (),
             find_launch_numbers(text, kernel),
+            find_row_lengths(body, [parameter.name for parameter in _list_integers(kernel)]),
         )
         for kernel, is_flat, body in zip(kernels, flat, bodies, strict=True)
     )
+
+
+def _list_integers(kernel: FunctionDeclaration) -> list[FunctionParameter]:
+    return [p for p in kernel.parameters if not p.base and _INTEGER.search(p.type) and "*" not in p.text]
 
 
 def _shrink_block(block: Dim, bound: int) -> Dim:
@@ -221,22 +231,30 @@ def _choose_like_host(host: _HostLaunch, choices: HarnessChoices, careful: bool)
 
 
 def _choose_launch(host: _HostLaunch, choices: HarnessChoices, careful: bool) -> KernelLaunchPlan:
-    kernel, is_flat = host.kernel, host.is_flat
-    integers = [p for p in kernel.parameters if not p.base and _INTEGER.search(p.type) and "*" not in p.text]
+    kernel, is_flat, has_rows = host.kernel, host.is_flat, bool(host.row_lengths)
+    integers = _list_integers(kernel)
     block = choices.block or host.block
-    side = ITEMS if is_flat and len(integers) < 2 else SIDE
+    side = ITEMS if is_flat and len(integers) < 2 and not has_rows else SIDE
     if careful and integers:
-        side = min(side, 1 << ITEMS.bit_length() // len(integers))
+        side = min(side, 1 << ITEMS.bit_length() // max(2, len(integers)))
     fixed_numbers = {**host.numbers, **(choices.values or {})}
     numbers = {p.name: float(fixed_numbers.get(p.name, side)) for p in integers}
-    sized = () if choices.grid else _name_extents(is_flat, numbers)
-    grid = choices.grid or _fill_grid(is_flat, block, [numbers[name] for name in sized])
-    if careful and is_flat and len(integers) > 1 and not choices.grid:
-        grid = (side, 1, 1)  # a group may be one of as many rows
-    items = math.prod(grid) * math.prod(block)
-    largest = sorted(numbers.values())[-2:] if not careful else [*numbers.values(), float(CAREFUL_ELEMENTS)]
-    elements = int(max(items, math.prod(largest) if numbers else 0, 1))
-    return KernelLaunchPlan(kernel, grid, block, numbers, elements, sized, careful=careful)
+    is_by_row = is_flat and (has_rows or (careful and len(integers) > 1))  # a group may be one of as many rows
+    sized = () if choices.grid or is_by_row else _name_extents(is_flat, numbers)
+    grid = choices.grid or ((side, 1, 1) if is_by_row else _fill_grid(is_flat, block, [numbers[n] for n in sized]))
+    plan = KernelLaunchPlan(kernel, grid, block, numbers, 1, sized, careful=careful, has_rows=has_rows or careful)
+    return replace(plan, elements=_count_elements(plan))
+
+
+def _count_elements(plan: KernelLaunchPlan) -> int:
+    """The least length of a plan's buffers, as main() counts it."""
+    groups, items = math.prod(plan.grid), math.prod(plan.grid) * math.prod(plan.block)
+    most, times = plan.buffer_room
+    sizes = sorted((max(1.0, size) for size in plan.numbers.values()), reverse=True)
+    if not sizes:
+        return max(items, 1)
+    rows = (items if plan.careful and len(sizes) == 1 else groups) * sizes[0] if plan.has_rows else 1
+    return int(max(items, times * math.prod(sizes[:most]), rows, 1))
 
 
 def _choose_instances(text: str, launch: KernelLaunchPlan) -> Iterator[KernelLaunchPlan]:
@@ -382,10 +400,8 @@ def _apply_arguments(launch: KernelLaunchPlan, words: Mapping[tuple[str, float],
     sides = [math.ceil(numbers[name] / side) for name, side in zip(launch.sized, launch.block, strict=False)]
     x, y, z = *sides, *launch.grid[len(sides) :]
     grid = (count_groups(launch.extents, numbers) if launch.extents else None) or (x, y, z)
-    most, times = launch.buffer_room
-    product = times * math.prod(max(1.0, size) for size in sorted(numbers.values())[-most:])
-    elements = int(max(1, math.prod(grid) * math.prod(launch.block), product))
-    return replace(launch, numbers=numbers, grid=grid, elements=elements)
+    changed = replace(launch, numbers=numbers, grid=grid)
+    return replace(changed, elements=_count_elements(changed))
 
 
 def _read_size(word: str | None, default: float) -> float:
@@ -420,7 +436,9 @@ def _write_launch(
     groups = [*extents, *(str(side) for side in launch.grid[len(extents) :] if side > 1)]
     items = " * ".join([f"{math.prod(launch.block)}ull", *(f"({extent})" for extent in groups)])
     most, times = launch.buffer_room
-    elements = f"hipsynth_harness::count_elements({items}, {most}, {times}, {{{', '.join(sizes.values())}}})"
+    rows = items if launch.careful and len(sizes) == 1 else " * ".join(["1ull", *(f"({extent})" for extent in groups)])
+    counted = f"{items}, {most}, {times}, {rows if launch.has_rows else 0}, {{{', '.join(sizes.values())}}}"
+    elements = f"hipsynth_harness::count_elements({counted})"
     texts = sizes | {name: f"{value:.17g}" for name, value in values.items() if name not in sizes}
     buffers, arguments = [], []
     for number, parameter in enumerate(kernel.parameters):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -82,6 +82,18 @@ def find_item_counts(text: str, kernel: FunctionDeclaration, block: Dim) -> dict
     counts = {kernel.launch_bounds.partition(",")[0].strip(): math.prod(block)}
     scales = _list_index_scales(blank_opaque(text)[slice(*kernel.body)])
     return counts | {word: block["xyz".index(axis)] for axis, word in scales}
+
+
+def find_row_lengths(body: str, names: Collection[str]) -> tuple[str, ...]:
+    """Those of a kernel's integer arguments by which its body multiplies the number of the work-group: lengths of rows,
+    of which each work-group has one."""
+    group = r"(?:blockIdx\.x|hipBlockIdx_x)"
+    cast = r"(?:\(\s*[\w\s:]+\)\s*|static_cast<[^<>]*>\s*\(\s*)?"
+    aliases = re.findall(rf"\b(\w+)\s*=\s*{cast}{group}\s*\)?\s*[;,]", body)
+    number = f"(?:{'|'.join([group, *map(re.escape, aliases)])})"
+    factors = re.findall(rf"(?<![\w.]){number}\b\s*\)*\s*\*\s*{cast}\(?\s*(\w+)", body)
+    factors += re.findall(rf"\b(\w+)\s*\)*\s*\*\s*{cast}\(?\s*{number}\b", body)
+    return tuple(name for name in names if name in factors)
 
 
 def find_launch_bound(text: str, kernel: FunctionDeclaration) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from hipsynth.core.errors import BadInput, UsageError
@@ -211,3 +213,43 @@ def test_template_numbers_of_work_items_are_those_of_the_group() -> None:
     texts = add_harness(tiled, HarnessChoices()).text.splitlines()
     launched = [line.split("<<<")[0].strip() for line in texts if "<<<" in line]
     assert launched == ["flat<256>", "square<16, 4>", "bounded<256>"]
+
+
+ROWS = """__global__ void softmax(const float* in, float* out, int cols) {
+  const float* row = in + (size_t)blockIdx.x * cols;
+  for (int c = threadIdx.x; c < cols; c += 256) out[blockIdx.x * (size_t)cols + c] = row[c];
+}
+"""
+GATHERED = """__global__ void embed(const int* ids, const float* table, float* out, int dim) {
+  const int row = blockIdx.x;
+  for (int c = threadIdx.x; c < dim; c += blockDim.x) out[dim * row + c] = table[ids[row] * dim + c];
+}
+"""
+
+
+@pytest.mark.parametrize("text", [ROWS, GATHERED])
+def test_a_work_group_for_each_row_gets_as_many_rows(text: str) -> None:
+    (launch,) = choose_launches(text, HarnessChoices())
+    assert (launch.grid, *launch.numbers.values(), launch.elements) == ((1024, 1, 1), 1024, 1 << 20)
+    (launch,) = choose_launches(text, HarnessChoices(grid=(96, 1, 1), values={next(iter(launch.numbers)): 5000}))
+    assert launch.elements == 96 * 5000
+
+
+def test_products_with_other_numbers_make_no_rows() -> None:
+    text = ROWS.replace("blockIdx.x * (size_t)cols", "blockIdx.x * blockDim.x").replace(
+        "(size_t)blockIdx.x * cols", "0"
+    )
+    (launch,) = choose_launches(text, HarnessChoices())
+    assert not launch.has_rows and launch.numbers == {"cols": float(1 << 20)}
+
+
+def test_careful_buffers_hold_a_row_for_each_work_item() -> None:
+    text = """__global__ void sums(const float* in, float* out, int cols) {
+  const int row = blockIdx.x * blockDim.x + threadIdx.x;
+  float sum = 0;
+  for (int c = 0; c < cols; ++c) sum += in[row * cols + c];
+  out[row] = sum;
+}
+"""
+    (launch,) = choose_launches(text, HarnessChoices(), careful=True)
+    assert launch.elements >= math.prod(launch.grid) * math.prod(launch.block) * launch.numbers["cols"]
