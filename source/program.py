@@ -21,6 +21,7 @@ from hipsynth.source.outline import outline_launches, outline_macros
 from hipsynth.source.parse import ParsedUnit, Token
 from hipsynth.source.parse_service import parse_isolated
 from hipsynth.source.tokens import code_tokens, find_closing, text_between
+from hipsynth.toolchain.flags import select_macro_flags
 
 _ONE_BYTE = "latin-1"  # a text in which each byte is one character: positions of the outline are bytes
 
@@ -51,9 +52,11 @@ class ProgramModel:
         return {token.start: referent for token, referent in zip(self.unit.tokens, self.unit.referents, strict=True)}
 
 
-def read_parsed_program(text: str, arch: str) -> ProgramModel:
-    """Parses a program in the sandbox. Raises BadInput without a kernel or for code that cannot be parsed."""
-    unit = parse_isolated(text, frontend_config(arch))
+def read_parsed_program(text: str, arch: str, flags: str = "") -> ProgramModel:
+    """Parses a program in the sandbox, with the macros and the language of compiler flags. Raises BadInput without a
+    kernel or for code that cannot be parsed, UsageError for flags that are not allowed."""
+    config = frontend_config(arch)
+    unit = parse_isolated(text, replace(config, args=(*config.args, *select_macro_flags(flags))))
     tokens = tuple(code_tokens(unit))
     functions = tuple(_read_functions(unit, tokens))
     if not any(function.kernel for function in functions):

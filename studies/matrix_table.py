@@ -106,7 +106,7 @@ def list_programs() -> Iterator[ProductProgram]:
 def time_versions(program: ProductProgram, target: Target) -> list[str]:
     """The cells of a row: the times of the original and of both plans, and what bounds the last one."""
     evaluate = Evaluator(target, (), RUN_TIME_S, None, units=0)
-    parsed, runs = read_program(program.text, target.arch), [evaluate(program.text)]
+    parsed, runs = read_program(program.text, target.arch, target.flags), [evaluate(program.text)]
     (kernel,), blocks = parsed.kernels, launch_blocks(parsed, runs[0])
     timed = runs[0].of(kernel.name)
     assert timed is not None, runs[0].message

@@ -123,6 +123,12 @@ def check_flags(flags: str, *, files: bool = False) -> str:
     return shlex.join(words)
 
 
+def select_macro_flags(flags: str) -> tuple[str, ...]:
+    """Those of compiler flags that decide what a source says: macros, and the version of the language. Raises
+    UsageError as parse_flags()."""
+    return tuple(word for word in parse_flags(flags).device if word.startswith(("-D", "-U", "-std=")))
+
+
 def only_allowed(flags: str) -> str:
     """The allowed ones of flags that come from a build file, quoted for a shell."""
     words = shlex.split(flags)

@@ -73,7 +73,7 @@ class GroupOrders:
     def list_moves(self, state: SearchState) -> Iterator[tuple[Move, str]]:
         """The moves from a state, each with the program after it."""
         try:
-            source = edits.read_source(state.text, self.target.arch)
+            source = edits.read_source(state.text, self.target.arch, self.target.flags)
         except TEXT_ERRORS:
             return
         for kernel in worthwhile_kernels(state.found):

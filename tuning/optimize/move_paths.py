@@ -75,7 +75,7 @@ class PathWalker:
         return cls(
             job,
             (program.id, lineage, split, target.arch),
-            read_program(program.text, target.arch),
+            read_program(program.text, target.arch, target.flags),
             Evaluator(target, arguments, RUN_TIME_S, None),
             duration_predictor(target, arguments),
         )

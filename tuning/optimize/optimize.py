@@ -139,7 +139,7 @@ def optimize_program(request: OptimizeRequest, say: Callable[[str], None] = lamb
     for a program that does not run.
     """
     target, clock = request.target, Clock(request.clock_s / LATEST if request.clock_s else request.budget_s)
-    program = read_program(request.text, target.arch)
+    program = read_program(request.text, target.arch, target.flags)
     sizes = request.sizes or candidate_arguments(program.text, request.arguments)
     verifier = prepare_verifier(program, target, sizes, request.allow, clock)
     evaluator = Evaluator(target, request.arguments, RUN_TIME_S, request.journal, clock)
@@ -242,7 +242,7 @@ def _write_guarded(
     if planned and emit_program(program, state.plans, blocks) == state.text:
         guards = {kernel.name: _require_guard(program, kernel, shapes) for kernel in planned}
         return emit_program(program, state.plans, blocks, guards), guards
-    changed = find_changed_kernel(program, read_program(state.text, program.arch))
+    changed = find_changed_kernel(program, read_program(state.text, program.arch, program.flags))
     guard = _require_guard(program, changed.kernel, shapes)
     return changed.write_guarded(program, guard), {changed.kernel.name: guard}
 

@@ -166,7 +166,7 @@ class Search:
         """The first change of one kind that is faster and correct; of alternatives the fastest."""
         target, better, most = self.evaluator.target, [], len(texts_tried) + MOST_CHANGES
         try:
-            program = read_program(state.text, target.arch)
+            program = read_program(state.text, target.arch, target.flags)
         except TEXT_ERRORS:
             return None
         for change in self.faults.iterate(name, changer.list_changes(program, state.found, target)):
@@ -203,7 +203,7 @@ class Search:
                 return None
             changes = SOURCE_CHANGES[name].list_changes(self.program, origin.found, target)
             for change in self.faults.iterate(name, changes):
-                program = read_program(change.text, target.arch)
+                program = read_program(change.text, target.arch, target.flags)
                 judged = self._try_change(name, state, change, emit_program(program, state.plans, blocks))
                 if judged is not None:
                     self.program = program
@@ -239,7 +239,7 @@ class Search:
         state = self._judge_candidate(candidate, run, check)
         if state is None:
             return [origin]
-        self.program = read_program(state.text, self.evaluator.target.arch)
+        self.program = read_program(state.text, self.evaluator.target.arch, self.evaluator.target.flags)
         return [origin, SearchState({}, state.text, state.found, state.step)]
 
     def _change_first(self, name: str, origin: SearchState) -> list[SearchState]:
@@ -247,7 +247,7 @@ class Search:
         state = None if self._is_over() else self._try_changes(name, SOURCE_CHANGES[name], origin, set())
         if state is None:
             return []
-        self.program = read_program(state.text, self.evaluator.target.arch)
+        self.program = read_program(state.text, self.evaluator.target.arch, self.evaluator.target.flags)
         return [SearchState({}, state.text, state.found, state.step)]
 
     def _fuse_launches(self, origin: SearchState) -> list[SearchState]:
@@ -264,7 +264,7 @@ class Search:
             state = self._judge_candidate(candidate, run, check)
             if state is not None:
                 states.append(SearchState({}, state.text, state.found, state.step))
-                self.program = read_program(state.text, self.evaluator.target.arch)
+                self.program = read_program(state.text, self.evaluator.target.arch, self.evaluator.target.flags)
         return states
 
     def _next_fusion(self, state: SearchState, texts_tried: set[str]) -> Fusion | None:

@@ -83,9 +83,10 @@ class BlockIndexProgram:
         return list(dict.fromkeys(functions)), macros
 
 
-def read_source(text: str, arch: str) -> BlockIndexProgram:
-    """Parses a program in the sandbox. Raises BadInput without a kernel or for code that cannot be parsed."""
-    parsed = read_parsed_program(text, arch)
+def read_source(text: str, arch: str, flags: str = "") -> BlockIndexProgram:
+    """Parses a program in the sandbox, with the macros of compiler flags. Raises BadInput without a kernel or for code
+    that cannot be parsed."""
+    parsed = read_parsed_program(text, arch, flags)
     user = {start for start, referents in parsed.referents.items() if any(entity.user for entity in referents)}
     functions = tuple(_function(parsed.tokens, function, user) for function in parsed.functions)
     return BlockIndexProgram(text, parsed.unit, parsed.tokens, functions, tuple(map(_macro, parsed.macros)))

@@ -45,7 +45,7 @@ class HipProgram:
 
     def __init__(self, text: str, target: Target) -> None:
         self.text, self.target = text, target
-        self._source = edits.read_source(text, target.arch)
+        self._source = edits.read_source(text, target.arch, target.flags)
 
     @property
     def kernels(self) -> frozenset[str]:

@@ -167,7 +167,7 @@ class ToolSession:
 
     def _parse(self, text: str) -> ParsedProgram:
         if text not in self._parsed:
-            self._parsed[text] = read_program(text, self.target.arch)
+            self._parsed[text] = read_program(text, self.target.arch, self.target.flags)
         return self._parsed[text]
 
     def state(self, version: Version) -> SearchState:
@@ -207,7 +207,7 @@ class ToolSession:
         """The verifier of a program version, prepared once: preparing runs the original at every size."""
         text = self.versions[root].text
         if text not in self._verifiers:
-            program = read_program(text, self.target.arch)
+            program = read_program(text, self.target.arch, self.target.flags)
             self._verifiers[text] = prepare_verifier(
                 program, self.target, self.sizes, self.allow, most_exact_s=PATIENT_S
             )

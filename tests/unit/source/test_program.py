@@ -100,3 +100,11 @@ def test_outline_and_tree_agree_on_handwritten_programs(problem: str) -> None:
             (k.name, k.start, k.end, k.parameters) for k in parsed.kernels
         ], path
     assert files
+
+
+def test_macros_of_compiler_flags_are_known() -> None:
+    text = "#include <hip/hip_runtime.h>\n__global__ void k(float* x) { x[blockIdx.x * BLOCK] = 1; }\n"
+    with pytest.raises(BadInput, match="parsed"):
+        read_parsed_program(text, ARCH)
+    assert [one.name for one in read_parsed_program(text, ARCH, "-O3 -DBLOCK=64").kernels] == ["k"]
+    assert read_program(text, ARCH, "-O2 -D BLOCK=8").flags == "-O2 -D BLOCK=8"

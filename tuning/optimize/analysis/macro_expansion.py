@@ -41,7 +41,7 @@ def expand_macros(program: ParsedProgram) -> ExpandedProgram:
             break
         text = edit_text(program.unit.text, edits)
         try:
-            program = read_program(text, program.arch)
+            program = read_program(text, program.arch, program.flags)
         except TEXT_ERRORS:
             break
     after = {kernel.name: _read_text(program, kernel) for kernel in program.kernels}

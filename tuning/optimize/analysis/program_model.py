@@ -81,6 +81,7 @@ class ParsedProgram:
     referents: dict[int, frozenset[Entity]] = field(repr=False)  # by a token's offset
     macros: dict[str, frozenset[str]] = field(default_factory=dict)
     arch: str = ""
+    flags: str = ""
 
     # Names of functions and macros that contain a barrier, or call what does.
     barriers: frozenset[str] = frozenset()
@@ -101,17 +102,17 @@ class ParsedProgram:
         return any(word in self.barriers or _BARRIERS.fullmatch(word) for word in words)
 
 
-def read_program(text: str, arch: str) -> ParsedProgram:
-    """Parses a program in the sandbox; its text has `threadIdx.x` where `hipThreadIdx_x` was. Raises BadInput without
-    a kernel or for code that cannot be parsed."""
+def read_program(text: str, arch: str, flags: str = "") -> ParsedProgram:
+    """Parses a program in the sandbox, with the macros of compiler flags; its text has `threadIdx.x` where
+    `hipThreadIdx_x` was. Raises BadInput without a kernel or for code that cannot be parsed."""
     text = spell_coordinates(text)
-    parsed = read_parsed_program(text, arch)
+    parsed = read_parsed_program(text, arch, flags)
     bodies: dict[str, list[tuple[int, int]]] = {}
     for function in parsed.functions:
         bodies.setdefault(function.name, []).append((function.first, function.last))
     macros = {function.name: function.words for function in parsed.macros}
     barriers = _find_barriers(parsed.tokens, bodies, macros)
-    bare = ParsedProgram(text, parsed.unit, parsed.tokens, (), parsed.referents, macros, arch, barriers)
+    bare = ParsedProgram(text, parsed.unit, parsed.tokens, (), parsed.referents, macros, arch, flags, barriers)
     kernels = tuple(_kernel(bare, parsed, bodies, function) for function in parsed.kernels)
     functions = tuple(_device_function(function) for function in parsed.functions if _is_of_device(bare, function))
     return replace(bare, kernels=kernels, functions=functions, declared=parsed.functions)

@@ -195,7 +195,7 @@ def _list_half_products(source: TrialSource, before: Trial) -> dict[str, str]:
     """The original's kernels that do nothing in their loop but add products of halves -> the kind of these: matrix
     instructions of that kind round nothing that the original does not round."""
     try:
-        program = read_program(source.original, source.target.arch)
+        program = read_program(source.original, source.target.arch, source.target.flags)
     except BadInput:
         return {}
     blocks = {original_name(kernel.name): kernel.block for kernel in before.kernels}

@@ -77,7 +77,7 @@ def verify_change(request: VerifyRequest, on_stage: Callable[[str], None] = lamb
         raise BadInput(
             "the original does not run", cause=f"{before.reason}: {before.message[:1000]}", reason=before.reason
         )
-    program = read_program(request.original, request.target.arch)
+    program = read_program(request.original, request.target.arch, request.target.flags)
     on_stage("running the original at small sizes")
     sizes = request.sizes or candidate_arguments(program.text, request.arguments)
     verifier = prepare_verifier(program, request.target, sizes, request.allow, most_exact_s=PATIENT_S)

@@ -23,7 +23,7 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
         if run is None or run.duration_ns < NOTABLE * timed.duration_ns or not kernel.launches or not run.same_block:
             continue
         try:
-            plain = read_program(write_plain_product(program, kernel, run.block), target.arch)
+            plain = read_program(write_plain_product(program, kernel, run.block), target.arch, target.flags)
         except (NotUnderstood, *TEXT_ERRORS):
             continue
         tilings = list_tilings(plain, kernel.name, run.bottleneck, run.grid, run.block)

@@ -68,16 +68,16 @@ def _list_numbered(
             forms += list_forms(program, kernel, run.grid, run.block)
     for form in forms:
         with contextlib.suppress(NotUnderstood, *TEXT_ERRORS):
-            changed = read_program(form.text, program.arch)
+            changed = read_program(form.text, program.arch, program.flags)
             for change in (loop_nest.merge_loops, sum_start.move_starts):
                 text = change(changed, next(each for each in changed.kernels if each.name == kernel.name))
-                changed = changed if text is None else read_program(text, program.arch)
+                changed = changed if text is None else read_program(text, program.arch, program.flags)
             yield changed, form
 
 
 def _list_flat(program: ParsedProgram, kernel: KernelDefinition, grid: Shape, block: Shape) -> Iterator[NumberedKernel]:
     """The program with three axes of the grid as two, by way of a flat number; raises NotUnderstood."""
-    changed = read_program(grid_number.write_flat(program, kernel, block), program.arch)
+    changed = read_program(grid_number.write_flat(program, kernel, block), program.arch, program.flags)
     groups = math.prod(grid) * math.prod(block) // FLAT_GROUP
     flat = next(each for each in changed.kernels if each.name == kernel.name)
     yield from flat_number.write_numbered(changed, flat, (max(1, groups), 1, 1), (FLAT_GROUP, 1, 1))
