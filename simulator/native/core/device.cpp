@@ -53,10 +53,7 @@ bool Device::decided_by_data(const Module& module, const KernelInfo& kernel) {
   launch.module = &module;
   launch.kernel = &kernel;
   impl_->traits_of(launch);
-  const std::vector<Step>& steps = impl_->program(module).steps;
-  return std::any_of(steps.begin() + kernel.entry, steps.begin() + kernel.end, [](const Step& s) {
-    return s.action == Action::vector_memory && s.decides && s.inst->op->mem.kind != MemKind::store;
-  });
+  return is_decided_by_data(impl_->program(module), kernel);
 }
 
 Observed Device::observe(const Launch& launch, const SharingOptions& options, Sharing* out) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bitset>
+#include <optional>
 
 namespace hipsynth {
 namespace {
@@ -298,6 +299,76 @@ class Slice {
   std::vector<Demand> behind_;
 };
 
+// The scalar registers that hold, before each instruction, what the dispatcher gave, or is computed from that and the
+// program counter alone: pointers to the arguments, but not the pointers among them.
+class GivenScalars {
+ public:
+  GivenScalars(const std::vector<Step>& steps, const KernelInfo& kernel)
+      : steps_(steps), first_(kernel.entry), before_(kernel.end - kernel.entry) {
+    Scalars given;
+    given.set();
+    const uint32_t user = kernel.rsrc2 >> 1 & 0x1f, preloaded = kernel.kernarg_preload & 0x7f;
+    for (uint32_t r = user - std::min(user, preloaded); r < user; ++r) given.reset(r);  // arguments themselves
+    reach(first_, given);
+    while (!open_.empty()) {
+      const uint32_t i = open_.back();
+      open_.pop_back();
+      step(i);
+    }
+  }
+
+  bool holds(uint32_t i, const Operand& o) const {
+    const Range r = range_of(o);
+    for (uint32_t k = r.first; k < r.first + r.count; ++k) {
+      if (before_[i - first_].reached && !before_[i - first_].given[k]) return false;
+    }
+    return true;
+  }
+
+ private:
+  using Scalars = std::bitset<kScc + 1>;
+  struct Before {
+    bool reached = false;
+    Scalars given;
+  };
+
+  void reach(uint32_t i, const Scalars& given) {
+    if (i - first_ >= before_.size()) return;
+    Before& b = before_[i - first_];
+    const Scalars both = b.reached ? b.given & given : given;
+    if (b.reached && both == b.given) return;
+    b = {true, both};
+    open_.push_back(i);
+  }
+
+  void step(uint32_t i) {
+    const Step& s = steps_[i];
+    Scalars given = before_[i - first_].given;
+    Effects e = effects_of(s, {true, true, true});
+    if (s.action == Action::get_pc) define(&e, s.inst->dst, Write::full);
+    const bool computed = s.inst && s.inst->op->unit == Unit::salu &&
+                          std::all_of(e.uses.begin(), e.uses.end(), [&](const Range& r) { return all(given, r); });
+    for (const Defined& d : e.defs) {
+      for (uint32_t r = d.first; r < d.first + d.count && r <= kScc; ++r)
+        given[r] = computed || s.action == Action::get_pc;
+    }
+    if (s.action == Action::branch || s.action == Action::branch_if) reach(s.target, given);
+    if (s.action != Action::branch && s.action != Action::end && s.action != Action::trap) reach(i + 1, given);
+  }
+
+  static bool all(const Scalars& given, const Range& range) {
+    for (uint32_t r = range.first; r < range.first + range.count; ++r) {
+      if (r > kScc || !given[r]) return false;
+    }
+    return true;
+  }
+
+  const std::vector<Step>& steps_;
+  uint32_t first_;
+  std::vector<Before> before_;
+  std::vector<uint32_t> open_;
+};
+
 // Atomics without a result commute if they add, or take an extreme or a bit, of integers.
 bool depends_on_order(const Inst& in) {
   const MemDesc& m = in.op->mem;
@@ -337,6 +408,21 @@ bool is_pure(const std::vector<Step>& slice, const KernelInfo& kernel) {
     if (has_outside_effect(slice[i]) || a == Action::call || a == Action::swap_pc || a == Action::set_pc) return false;
   }
   return true;
+}
+
+bool is_decided_by_data(const Program& program, const KernelInfo& kernel) {
+  const std::vector<Step>& steps = program.steps;
+  const bool is_known = Slice(steps, kernel).analysable();
+  const std::optional<GivenScalars> given =
+      is_known ? std::optional<GivenScalars>(std::in_place, steps, kernel) : std::nullopt;
+  for (uint32_t i = kernel.entry; i < kernel.end; ++i) {
+    const Step& s = steps[i];
+    if (!s.inst || !s.decides || s.inst->op->mem.kind == MemKind::store) continue;
+    if (s.action == Action::vector_memory) return true;
+    const bool loads = s.action == Action::scalar_memory && s.inst->op->mem.kind == MemKind::load;
+    if (loads && given && !given->holds(i, s.inst->src[0])) return true;
+  }
+  return false;
 }
 
 namespace {

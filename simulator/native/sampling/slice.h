@@ -34,6 +34,10 @@ struct KernelTraits {
 // followed.
 KernelTraits mark_decisive_loads(Program* program, const KernelInfo& kernel);
 
+// Whether addresses or control flow of a kernel may depend on the contents of memory other than its arguments, after
+// mark_decisive_loads(). Scalar loads count, too, by which compilers read what is the same for a wave.
+bool is_decided_by_data(const Program& program, const KernelInfo& kernel);
+
 // The backward slice of one kernel, computed on first use.
 class KernelSlice {
  public:
