@@ -71,6 +71,7 @@ class Dispatch(TypedDict):
     work: NotRequired[dict[str, float]]
     traffic: NotRequired[dict[str, float]]
     sampling: SamplingNumbers
+    out_of_bounds: int  # accesses outside of every allocation that were let pass
     unreplayed: bool  # sampled, since replaying its equal work-groups would have taken too long
     printf: bytes
 
@@ -95,6 +96,7 @@ class DeviceOptions(TypedDict, total=False):
     sampling_units: int
     sample_above: int
     replayable: int
+    repeatable: int
     largest_error: float
     per_kernel: int
     reuse: bool

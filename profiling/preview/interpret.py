@@ -25,7 +25,7 @@ from hipsynth.profiling.preview.shared_device import SharedDevice
 from hipsynth.simulator.devices import DeviceTable
 from hipsynth.simulator.errors import SimError
 from hipsynth.simulator.launch_record import ARENA
-from hipsynth.simulator.limits import CORPUS_UNITS
+from hipsynth.simulator.limits import CORPUS_ERROR, CORPUS_UNITS
 from hipsynth.simulator.native_core import KernelDescriptor, NativeDevice, native_core
 from hipsynth.source.names import base_name, short_name
 
@@ -34,6 +34,7 @@ EXACT_WORK = 1_800_000
 # Times that work, up to which a grid of equal work-groups is replayed: some seconds where one answer is asked for, and
 # as labels of a corpus do where many are.
 REPLAYABLE, CORPUS_REPLAYABLE = 512, 16
+REPEATABLE = 100  # times EXACT_WORK: launches of which a sample says nothing run in full, about two seconds at most
 # Instructions of waves, in the work-groups that are interpreted: where data may keep loops from ending, and elsewhere.
 MOST_BY_DATA, MOST_INSTRUCTIONS = 40_000_000, 300_000_000
 LEAST_SECONDS = 0.1  # of one launch's interpretation near a limit of time; 0 would be none
@@ -53,8 +54,10 @@ BASIC = (  # the metrics that the others of the twelve follow from
     "L2_Fabric_Write_BW",
     "HBM_GFLOPS",
 )
-# Times the sampler's own estimate of the duration's error: holds for six of seven naive products of 512 to 2048 rows.
-DRIFT_COVERS = 3.0
+# Times the sampler's own estimate of the duration's error, where equal work-groups are too many to be replayed, or a
+# corpus would execute the launch once more: holds for six of seven naive products of 512 to 2048 rows, and for sparse
+# products with a row for each work-item.
+SAMPLING_COVERS = 3.0
 BUSIEST = "l1_cycles_busiest_cu"  # of the work: the one count that is of one CU
 
 
@@ -94,7 +97,8 @@ class Preview:
     diverged: bool = False  # made-up data led to errors or far, zeros did not
     instance: str = ""  # the kernel with its template arguments
     sensitivity: float = 0.0  # |log| of the duration's change with other made-up contents, where none are known
-    drift_error: float = 0.0  # of the duration, relative, where too many equal work-groups to replay fall out of step
+    sampling_error: float = 0.0  # of the duration, relative, where a sample of the work-groups does not tell it well
+    out_of_bounds: int = 0  # accesses of the interpreted work-groups outside of every array
     by_time: tuple[Preview, Preview] | None = None  # of the first time and later ones, where this is their mean
 
 
@@ -111,7 +115,8 @@ class ScaledCounts:
     guessed: bool = False  # buffers had to be larger than the host code says
     diverged: bool = False  # made-up data led to errors or far, zeros did not
     recorded_failed: bool = False  # recorded data led to errors or far, so other data was taken
-    drift_error: float = 0.0  # as Preview's
+    sampling_error: float = 0.0  # as Preview's
+    out_of_bounds: int = 0  # as Preview's
     warm: bool = False  # on the device of earlier launches, whose caches keep what these left
 
 
@@ -159,6 +164,7 @@ class Interpreter:
             sampling_units=CORPUS_UNITS,
             sample_above=EXACT_WORK,
             replayable=self.replayable,
+            repeatable=REPEATABLE,
             max_wave_instructions=instructions,
             memory_bytes=MEMORY_BYTES,
             cpu_seconds=0.0 if math.isinf(left := seconds_left()) else max(left, LEAST_SECONDS),
@@ -287,8 +293,11 @@ class Interpreter:
         run = int(counted["sampling"]["groups_simulated"])
         parts = counted["counters"], counted["work"], counted["occupancy"], counted["registers"]
         diverged = assumed.made_up_below == 1 and by_data
-        drift = DRIFT_COVERS * counted["sampling"]["error"].get("Duration", 0.0) if counted["unreplayed"] else 0.0
-        return ScaledCounts(*parts, run, by_data, assumed.enlarge_buffers, diverged, drift_error=drift)
+        error = _sampling_error(counted["sampling"]["error"].get("Duration", 0.0), counted["unreplayed"])
+        return ScaledCounts(
+            *parts, run, by_data, assumed.enlarge_buffers, diverged, sampling_error=error,
+            out_of_bounds=counted["out_of_bounds"],
+        )  # fmt: skip
 
     @staticmethod
     def _place_memory(
@@ -348,8 +357,14 @@ class Interpreter:
             counted.guessed or any(buffer.guessed for buffer in buffers),
             counted.diverged,
             short_name(kernel["name"]) if kernel is not None else "",
-            drift_error=counted.drift_error,
+            sampling_error=counted.sampling_error,
+            out_of_bounds=counted.out_of_bounds,
         )
+
+
+def _sampling_error(estimate: float, is_unreplayed: bool) -> float:
+    """The error to reckon with where the sampler estimates that of the duration; 0 for one that a label has, too."""
+    return SAMPLING_COVERS * estimate if is_unreplayed or estimate > CORPUS_ERROR else 0.0
 
 
 def mean_preview(first: Preview, later: Preview, arch: str) -> Preview:

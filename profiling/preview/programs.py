@@ -343,7 +343,7 @@ _WHY_NOT_INTERPRETED = {
     Reason.INSTRUCTION_LIMIT: "a work-group that was interpreted did not end within the limit of instructions: "
     "does its loop end?",
     Reason.ILLEGAL_ACCESS: "it accesses memory outside its arrays, also where they are enlarged, or by pointers that "
-    "are not known: an execution (synth run) says where",
+    "are not known: an execution (synth profile) says where",
 }
 
 

@@ -231,6 +231,8 @@ def _sampling_text(column: Column, part: str) -> str:
     if sampling is not None and sampling.strategy == "replayed":
         groups = f"{sampling.groups_simulated:,} work-groups"
         return f"all {groups} do the same and were replayed, which computes no results (--exact runs them)"
+    if sampling is not None and sampling.error and not any(sampling.error.values()):
+        return "a sample said too little, so all work-groups ran for the counters, not the results (--exact: for both)"
     worst, name = max(
         ((_sampling_error(column, metric), metric) for metric in column.metric_errors.keys() - HIDDEN),
         default=(0.0, ""),

@@ -53,7 +53,7 @@ def launch_features(preview: Preview, device: str) -> dict[str, float]:
         "barriers": _safe_log2(preview.work.get("barriers", 0.0) / items),
         "guessed": float(preview.guessed),
         "sensitivity": preview.sensitivity,
-        "drift": math.log1p(preview.drift_error),
+        "sampling_error": math.log1p(preview.sampling_error),
     }
     return values
 

@@ -21,7 +21,7 @@ from hipsynth.training.analytic.trees import Trees, load_model, save_model
 VERSION = 1
 COVERED = 0.8  # share of true values that an interval should hold
 LEAST_WIDTH = 0.005  # of intervals, in log units: what other allocations and launches of a program change
-DURATION, SENSITIVITY, DRIFT = "duration_ns", "sensitivity", "drift"
+DURATION, SENSITIVITY, SAMPLING = "duration_ns", "sensitivity", "sampling_error"
 FOLDS = 5
 THRESHOLDS = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, math.inf)
 MOST_LOSS = 0.2
@@ -152,11 +152,11 @@ class AnalyticModel:
 
     def _widths(self, rows: Sequence[Mapping[str, float]], table: Floats) -> dict[str, Floats]:
         """The half width of each value's interval, by row, in log units or points of a hit rate."""
-        drift = np.array([row.get(DRIFT, 0.0) for row in rows])
+        sampling = np.array([row.get(SAMPLING, 0.0) for row in rows])
         widths = {}
         for name, model in self.widths.items():
             learned = np.maximum(LEAST_WIDTH, self.factors[name] * model.predict(table))
-            widths[name] = np.maximum(learned, 100 * drift if is_hit_rate(name) else drift)
+            widths[name] = np.maximum(learned, 100 * sampling if is_hit_rate(name) else sampling)
         if DURATION in widths:  # data that nobody knows yet changes it by as much
             widths[DURATION] = np.maximum(widths[DURATION], [row.get(SENSITIVITY, 0.0) for row in rows])
         return widths

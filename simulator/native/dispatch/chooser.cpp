@@ -10,8 +10,9 @@ namespace hipsynth {
 namespace {
 
 // If the expected error of any counter is larger than this, the sample is rejected. The dispatch is then executed
-// exactly, provided that it is at most kRepeatable times the work up to which dispatches are exact anyway.
-constexpr double kLargestError = 0.02;
+// exactly, provided that it is at most kRepeatable times the work up to which dispatches are exact anyway; if the
+// duration's is larger than kNothing, at most DeviceOptions::repeatable times.
+constexpr double kLargestError = 0.02, kNothing = 0.1;
 constexpr uint64_t kRepeatable = 10;
 // Long, equal work-groups are always replayed up to this many times that work. Up to DeviceOptions::replayable times
 // it, replays of a device may take altogether.
@@ -29,6 +30,16 @@ bool is_repeatable(const std::vector<Step>& slice, const std::vector<Executed>& 
     if (executed[i].times && has_outside_effect(slice[i])) return false;
   }
   return true;
+}
+
+// Whether a kernel that was executed in part may run again although its slice stores to memory that it might read: it
+// only stores, and to pages of which none decided where it went. What another part of the grid reads is not known.
+bool left_its_decisions(const std::vector<Step>& slice, const std::vector<Executed>& executed, const Footprint& seen) {
+  for (size_t i = 0; i < executed.size(); ++i) {
+    if (!executed[i].times || !has_outside_effect(slice[i])) continue;
+    if (slice[i].action == Action::message || slice[i].inst->op->mem.kind != MemKind::store) return false;
+  }
+  return seen.complete() && !seen.overlap(Footprint::decides, Footprint::writes);
 }
 
 // Counts of lines that are dirty when a dispatch ends. They vary at random and do not indicate errors of the other
@@ -120,7 +131,9 @@ Execution Chooser::sample_first(const PreparedLaunch& p, Hierarchy& hierarchy, O
   RecordedTraces recorded(p, most_replayed(p, how.exact_work));
   NoTraces none;
   TraceSource& source = before ? static_cast<TraceSource&>(recorded) : none;
-  std::optional<Execution> first = SampledStrategy(hierarchy, how, source, p.context.steps).execute(p);
+  Footprint own(p.context.memory);
+  const Footprint& seen = p.context.footprint ? *p.context.footprint : own;
+  std::optional<Execution> first = SampledStrategy(hierarchy, how, source, p.context.steps, &own).execute(p);
   if (!first) return replay(p, hierarchy, *before, &recorded);
   first->sampling.unreplayed = recorded.too_many();
   if (first->sampling.strategy == Strategy::exact) return *std::move(first);
@@ -134,9 +147,12 @@ Execution Chooser::sample_first(const PreparedLaunch& p, Hierarchy& hierarchy, O
     *outcome = Outcome::nothing;
     return replay(p, hierarchy, *before, &recorded);
   }
-  if (!before || !is_repeatable(slice, first->executed)) return *std::move(first);
+  const bool repeats =
+      is_repeatable(slice, first->executed) || (!refines() && left_its_decisions(slice, first->executed, seen));
+  if (!before || !repeats) return *std::move(first);
   const uint64_t all = work_of(*first, hierarchy);
-  if (all <= (unsure ? kExactAtMost * options_.sample_above : kRepeatable * how.exact_work)) {
+  const uint64_t times = !refines() && p.duration_error(*first) > kNothing ? options_.repeatable : kRepeatable;
+  if (all <= (unsure ? kExactAtMost * options_.sample_above : times * how.exact_work)) {
     if (unsure) *outcome = Outcome::refined_badly;  // the kernel's next dispatch of this size begins exactly
     return count_all(p, hierarchy, *before);
   }

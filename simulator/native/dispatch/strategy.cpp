@@ -88,6 +88,7 @@ std::optional<Execution> SampledStrategy::execute(const PreparedLaunch& p) {
   CountedMemory memory(p.spec, hierarchy_);
   Context c = p.context;
   c.steps = steps_;
+  if (!c.footprint) c.footprint = footprint_;
   begin(p, &memory, &c);
   Sampler sampler(c, memory, p.spec, options_, p.plan, p.slice, traces_);
   Engine engine(c, p.spec, p.limits, p.launch, p.plan, p.waves, &sampler);

@@ -10,6 +10,7 @@
 
 #include "core/counters.h"
 #include "core/engine.h"
+#include "core/footprint.h"
 #include "core/functional.h"
 #include "core/launch.h"
 #include "core/state.h"
@@ -89,11 +90,13 @@ class ExactStrategy final : public DispatchStrategy {
 };
 
 // Runs a sample of the work-groups and extrapolates; runs all of them if the grid is small. `steps`: what runs before
-// sampling begins, the whole program or the kernel's slice.
+// sampling begins, the whole program or the kernel's slice. `footprint`: where accesses are recorded, if the context of
+// the launch does not say; or null.
 class SampledStrategy final : public DispatchStrategy {
  public:
-  SampledStrategy(Hierarchy& hierarchy, const SamplingOptions& options, TraceSource& traces, const Step* steps)
-      : hierarchy_(hierarchy), options_(options), traces_(traces), steps_(steps) {}
+  SampledStrategy(Hierarchy& hierarchy, const SamplingOptions& options, TraceSource& traces, const Step* steps,
+                  Footprint* footprint = nullptr)
+      : hierarchy_(hierarchy), options_(options), traces_(traces), steps_(steps), footprint_(footprint) {}
   std::optional<Execution> execute(const PreparedLaunch& p) override;
 
  private:
@@ -101,6 +104,7 @@ class SampledStrategy final : public DispatchStrategy {
   SamplingOptions options_;
   TraceSource& traces_;
   const Step* steps_;
+  Footprint* footprint_;
 };
 
 // Replays every work-group's memory accesses, waits and barriers without executing instructions.

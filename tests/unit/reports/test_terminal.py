@@ -256,6 +256,8 @@ def test_what_a_sample_is_a_part_of() -> None:
 
     loops = shown(replace(base, sampling=Sampling("sampled", groups)))
     assert f"a part of each of {groups:,} work-groups" in loops
+    in_full = shown(replace(base, sampling=Sampling("sampled", groups, error={"Duration": 0.0, "TCC_HIT": 0.0})))
+    assert "all work-groups ran for the counters" in in_full and "scaled up" not in in_full
     uneven = shown(replace(base, same_shape=False, sampling=Sampling("sampled", 7 * groups)))
     assert f"scaled up from {7 * groups:,} work-groups of all launches" in uneven
     counted = replace(base, sampling=Sampling("sampled", 1, error={"TCC_NORMAL_EVICT": 4096.0, "TCC_HIT": 0.5}))
