@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hipsynth.core.reasons import Reason
 from hipsynth.library.programs import check_has_kernel, check_hip_only, has_script_suffix
 from hipsynth.library.targets import Names, Shape, complete_shape, list_names
 from hipsynth.training.models.documents import PredictDocument
@@ -109,19 +110,29 @@ def predict_completed(
     from hipsynth.training.analytic.documents import predict_document
     from hipsynth.training.analytic.predict import LaunchNotes
 
-    notes = LaunchNotes()
     choices = HarnessChoices(question.grid, question.block, question.values, question.arguments)
     is_script = question.project is not None and question.project.sources[0].language == "python"
-    harnessed = None if is_script else complete_text(program.text, choices)
     if is_script:  # flags are for HIP
         questions = list(dict.fromkeys((arch, "", device) for arch, _, device in questions))
-    if harnessed is None:
-        program = replace(program, project=question.project)  # executed in its folder
-    else:
-        program, notes = replace(program, text=harnessed.text), LaunchNotes(assumed=harnessed.assumed)
-        question = replace(question, grid=None, block=None, values={})
-    document = predict_document(program, path, questions, question, predictor, execute, timeout_s)
-    return replace(document, results=tuple(map(notes.mark_result, document.results)))
+    documents = list[PredictDocument]()
+    for careful in (False, True):  # small sizes and large buffers, where the usual ones do not fit together
+        harnessed = None if is_script else complete_text(program.text, choices, careful)
+        if harnessed is None:
+            whole, asked, notes = replace(program, project=question.project), question, LaunchNotes()  # in its folder
+        else:
+            whole, notes = replace(program, text=harnessed.text), LaunchNotes(assumed=harnessed.assumed)
+            asked = replace(question, grid=None, block=None, values={})
+        document = predict_document(whole, path, questions, asked, predictor, execute, timeout_s)
+        documents.append(replace(document, results=tuple(map(notes.mark_result, document.results))))
+        if harnessed is None or choices or not _leaves_its_arrays(document):
+            break
+    return documents[-1]
+
+
+def _leaves_its_arrays(document: PredictDocument) -> bool:
+    """Whether a kernel accesses what lies outside of its arrays."""
+    kernels = [kernel for result in document.results for kernel in result.kernels]
+    return any(kernel.out_of_bounds or kernel.reason_code == Reason.ILLEGAL_ACCESS for kernel in kernels)
 
 
 def open_analytic(model: Path | None) -> AnalyticPredictor:

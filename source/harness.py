@@ -327,13 +327,13 @@ def ensure_main(text: str, choices: HarnessChoices | None = None) -> HarnessedPr
     return add_harness(text, choices or HarnessChoices()) if lacks_main(text) else HarnessedProgram(text, {})
 
 
-def complete_text(text: str, choices: HarnessChoices) -> HarnessedProgram | None:
+def complete_text(text: str, choices: HarnessChoices, careful: bool = False) -> HarnessedProgram | None:
     """The text with a main(); None if it has one, is half-written, or its kernels' arguments cannot be made."""
     code = blank_opaque(text)
     if code.count("{") != code.count("}") or not lacks_main(text):
         return None
     with contextlib.suppress(HipsynthError):
-        return add_harness(text, choices)
+        return add_harness(text, choices, careful)
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -202,6 +203,8 @@ class AnalyticPredictor:
     ) -> AnalyticPrediction:
         """The corrected previews of a program on a device; `start`: when work on them began."""
         kernels = [*self.correct_previews(previews.previews, device), *map(unknown_kernel, previews.failures)]
+        outside = {kernel.name: kernel.out_of_bounds for kernel in kernels if kernel.out_of_bounds}
+        notes = replace(notes, general=(*notes.general, *itertools.starmap(_outside_note, outside.items())))
         return self.describe_program(kernels, notes, device, flags, time.monotonic() - start)
 
     def describe_program(
@@ -224,6 +227,10 @@ class AnalyticPredictor:
             describe_kernel(p, c.metrics, c.duration_ns, c.intervals) for p, c in zip(previews, fixed, strict=True)
         ]
         return kernels if is_recorded(device) else [_widen_intervals(kernel) for kernel in kernels]
+
+
+def _outside_note(kernel: str, accesses: int) -> str:
+    return f"{kernel}: {accesses:,} accesses lie outside of every array, at which an execution may stop: synth profile"
 
 
 def _widen_intervals(kernel: KernelPrediction) -> KernelPrediction:
@@ -292,13 +299,14 @@ def describe_kernel(
         occupancy=float(preview.occupancy["fraction"]),
         language=preview.launch.language or None,
         meta=preview.launch.meta if preview.launch.language else None,
+        out_of_bounds=preview.out_of_bounds,
     )
 
 
 def find_doubt(preview: Preview, width: float) -> str:
     """Why a duration is uncertain by `width`, in log units."""
-    if math.log1p(preview.drift_error) >= width:
-        return "its work-groups fall out of step, and are too many to be replayed"
+    if math.log1p(preview.sampling_error) >= width:
+        return "a sample of its work-groups does not tell how long all take"
     if preview.by_data or preview.sensitivity >= width:
         return "it depends on data that the program computes or reads"
     return "few labelled kernels are like it"

@@ -26,7 +26,8 @@ class KernelPrediction:
     longest; `verdict`: what limits the kernel, in the words of a profile's summary; `occupancy`: resident waves as a
     share of a CU's wave slots. `grid` counts work-groups; null for the answer of a language model, which has no
     launch. `launches`: how often it is made, with others of its shape that it stands for; `assumed`: what was assumed
-    of it, "" if the host code makes it."""
+    of it, "" if the host code makes it; `out_of_bounds`: accesses of the interpreted work-groups outside of every
+    array, at which an execution may stop."""
 
     name: str
     instance: str = ""
@@ -46,6 +47,7 @@ class KernelPrediction:
     language: str | None = None
     meta: Mapping[str, bool | int | str] | None = None
     assumed: str = ""
+    out_of_bounds: int = 0
 
     def plotted(self) -> PlottedKernel:
         """The kernel for a roofline plot."""

@@ -115,6 +115,7 @@ export interface KernelPrediction {
   language?: string;
   meta?: Record<string, boolean | number | string>;
   assumed: string;
+  out_of_bounds: number;
 }
 
 export interface LineCost {
