@@ -1,10 +1,12 @@
-"""Content-addressed build cache: an entry holds the outputs and the hashes of the user headers that were read."""
+"""Content-addressed build cache: an entry holds the outputs, the hashes of the user headers that were read, and the
+paths at which a header would have been read before them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +17,9 @@ from hipsynth.core.files import SOURCE_BYTES, copy_regular, read_regular, replac
 from hipsynth.toolchain.translation_unit import CompileJob, check_shown
 
 _KEEP_BUILDS = 20_000
+_NAMED_HEADER = re.compile(
+    r'(?:#[ \t]*include(?:_next)?|__has_include(?:_next)?[ \t]*\()[ \t]*["<](?P<name>[^">\n]+)[">]'
+)
 
 
 def entry_of(job: CompileJob) -> Path:
@@ -23,11 +28,14 @@ def entry_of(job: CompileJob) -> Path:
 
 
 def load_build(job: CompileJob, targets: Sequence[Path]) -> bool:
-    """Copies a stored build to `targets`; False if there is none, or a header has changed or may not be read now."""
+    """Copies a stored build to `targets`; False if there is none, or a header has changed, has come into being where it
+    would be read, or may not be read now."""
     entry = entry_of(job)
     try:
         headers: dict[str, str] = json.loads((entry / "headers.json").read_text())
         if any(_hash_header(Path(path)) != digest for path, digest in headers.items()):
+            return False
+        if any(os.path.lexists(path) for path in json.loads((entry / "absent.json").read_text())):
             return False
         check_shown(job, map(Path, headers))
         for number, target in enumerate(targets):
@@ -42,6 +50,21 @@ def _hash_header(header: Path) -> str:
     return hashlib.sha256(read_regular(header, SOURCE_BYTES)).hexdigest()
 
 
+def _list_absent(job: CompileJob, headers: Sequence[Path]) -> list[str]:
+    """Where a header that is not there would be found by a name in the source or a header: in the file's own folder, or
+    in one that the compiler searches. Also names of __has_include."""
+    texts = {job.source.resolve(): job.text}
+    texts |= {path.resolve(): read_regular(path, SOURCE_BYTES).decode(errors="surrogateescape") for path in headers}
+    folders = [path for path in job.shows if path.is_dir()]
+    places = {
+        folder / name
+        for path, text in texts.items()
+        for name in {match["name"] for match in _NAMED_HEADER.finditer(text)}
+        for folder in (path.parent, *folders)
+    }
+    return sorted(str(place) for place in places if not os.path.lexists(place))
+
+
 def store_build(job: CompileJob, outputs: Sequence[Path], headers: Sequence[Path]) -> None:
     """Stores a build. Failure to cache is not an error."""
     entry = entry_of(job)
@@ -52,6 +75,7 @@ def store_build(job: CompileJob, outputs: Sequence[Path], headers: Sequence[Path
                 copy_regular(path, fresh / str(number))
             read = {str(path.resolve()): _hash_header(path) for path in headers}
             (fresh / "headers.json").write_text(json.dumps(read))
+            (fresh / "absent.json").write_text(json.dumps(_list_absent(job, headers)))
         if job.key.startswith("000"):
             prune_builds()
     except (OSError, BadInput):

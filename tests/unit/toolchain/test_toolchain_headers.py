@@ -126,3 +126,23 @@ def test_small_number_types_round_as_the_standard_says(tmp_path: Path) -> None:
     source.write_text(NUMBERS)
     program = compile_host(source, "-O3", tmp_path).executable
     assert subprocess.run([program], capture_output=True, text=True, check=True).stdout == EXPECTED
+
+
+def test_a_header_that_comes_into_being_before_another_is_read(tmp_path: Path) -> None:
+    """In the source's own folder, which is searched first, and by __has_include."""
+    library = tmp_path / "lib"
+    library.mkdir()
+    (library / "conf.h").write_text("#define VALUE 1\n")
+    source = tmp_path / "p.hip"
+    text = '#include "conf.h"\n#if __has_include("more.h")\n#include "more.h"\n#else\n#define MORE 0\n#endif\n'
+    source.write_text(f"#include <hip/hip_runtime.h>\n{text}__global__ void k(int* x) {{ *x = VALUE * 16 + MORE; }}\n")
+
+    def compiled() -> str:
+        build = compile_device(source, "gfx942", f"-O3 -I{library}", tmp_path / "out")
+        return build.disassembly.read_text()
+
+    assert "v_mov_b32_e32 v1, 16" in compiled() and "v_mov_b32_e32 v1, 16" in compiled()
+    (tmp_path / "conf.h").write_text("#define VALUE 2\n")
+    assert "v_mov_b32_e32 v1, 32" in compiled()
+    (tmp_path / "more.h").write_text("#define MORE 3\n")
+    assert "v_mov_b32_e32 v1, 35" in compiled()
