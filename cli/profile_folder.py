@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from hipsynth.simulator.limits import RunLimits
 
 
+MOST_NAMED = 8  # failed items of one reason
+
+
 def profile_folder(
     path: Path,
     out: Path,
@@ -86,10 +89,20 @@ def _print_summary(out: Path, summary: MatrixSummary) -> None:
     for part in summary.repaired:
         click.echo(f"  dropped the damaged {part}")
     for reason, count in summary.failed.items():
-        example = next(item for item in summary.failures if item.reason == reason)
-        click.echo(f"  {count} x {reason}, e.g. {_name_failed_item(example)}")
-        if words := example.message.splitlines()[: 1 if example.program else None]:
-            click.echo("\n".join(f"    {line}" for line in words), err=True)
+        failures = [item for item in summary.failures if item.reason == reason]
+        click.echo(f"  {count} x {reason}: {', '.join(map(_name_failed_item, failures[:MOST_NAMED]))}"
+                   + (", ..." if count > MOST_NAMED else ""))  # fmt: skip
+        for line in _choose_lines(failures[0]):
+            click.echo(f"    {line}", err=True)
+
+
+def _choose_lines(item: FailedItem) -> list[str]:
+    """The lines of a failure's message that say most: the first one, and the compiler's first error."""
+    lines = item.message.splitlines()
+    if not item.program:
+        return lines
+    errors = [line for line in lines[1:] if "error:" in line]
+    return [*lines[:1], *errors[:1]] or ["--retry-failed tries them again"]
 
 
 def _name_failed_item(item: FailedItem) -> str:

@@ -28,12 +28,12 @@ def kendall_tau(truth: Sequence[float], predicted: Sequence[float | None]) -> fl
 
 
 def slowdown_of_choice(truth: Sequence[float], predicted: Sequence[float | None]) -> float:
-    """How much longer the variant that is predicted to be fastest takes than the fastest one, as a share. Without any
-    prediction, the mean over all variants, which is what a blind choice costs."""
+    """How much longer the variant that is predicted to be fastest takes than the fastest one, as a share; of several
+    that are predicted to be, their mean. Without any prediction, the mean over all, which a blind choice costs."""
     best = min(truth)
-    pairs = [(p, t) for p, t in zip(predicted, truth, strict=True) if p is not None]
-    chosen = min(pairs)[1] if pairs else sum(truth) / len(truth)
-    return chosen / best - 1
+    known = [p for p in predicted if p is not None]
+    chosen = [t for p, t in zip(predicted, truth, strict=True) if not known or p == min(known)]
+    return sum(chosen) / len(chosen) / best - 1
 
 
 def steps_of_a_problem(sample: LabelledSample) -> tuple[str, ...] | None:

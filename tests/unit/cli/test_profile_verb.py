@@ -163,7 +163,7 @@ def test_a_folder_goes_into_a_corpus(tmp_path: Path) -> None:
     assert {row["program"] for row in found["failures"]} == {programs[2].id}
     done = run(str(tmp_path / "programs"), *options)
     assert done.return_value == 5 and "4 done before" not in done.stdout and "6 done before" in done.stdout
-    assert f"2 x not_recorded, e.g. {programs[2].name or programs[2].id} on gfx90a -O3" in done.stdout
+    assert f"2 x not_recorded: {programs[2].name or programs[2].id} on gfx90a -O3" in done.stdout
     done = run(str(tmp_path / "programs"), *options[:2], "--engine", "spark", *options[2:], "--retry-failed")
     assert isinstance(done.exception, UsageError)
 

@@ -36,6 +36,8 @@ def test_known_orders() -> None:
     assert slowdown_of_choice([1.0, 2.0, 4.0], [3.0, 1.0, 2.0]) == 1.0
     assert slowdown_of_choice([1.0, 2.0, 3.0], [None, None, None]) == 1.0
     assert slowdown_of_choice([1.0, 2.0], [None, 5.0]) == 1.0
+    assert slowdown_of_choice([1.0, 2.0, 3.0], [5.0, 5.0, 5.0]) == 1.0, "a tie is a blind choice"
+    assert slowdown_of_choice([1.0, 2.0, 9.0], [5.0, 5.0, 7.0]) == 0.5
 
 
 def test_groups_of_variants() -> None:
