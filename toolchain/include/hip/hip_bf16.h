@@ -297,7 +297,17 @@ static __device__ inline __hip_bfloat16 atomicAdd(__hip_bfloat16* address, __hip
   return __ushort_as_bfloat16(static_cast<unsigned short>(assumed >> shift));
 }
 
+// One packed instruction where the architecture has it for any address (gfx942, gfx950), as in HIP's own header.
 static __device__ inline __hip_bfloat162 unsafeAtomicAdd(__hip_bfloat162* address, __hip_bfloat162 value) {
+#if __has_builtin(__builtin_amdgcn_flat_atomic_fadd_v2bf16)
+  using packed = short __attribute__((ext_vector_type(2)));
+  packed added;
+  memcpy(&added, &value, sizeof(added));
+  packed old = __builtin_amdgcn_flat_atomic_fadd_v2bf16(reinterpret_cast<packed*>(address), added);
+  __hip_bfloat162 before;
+  memcpy(&before, &old, sizeof(before));
+  return before;
+#else
   unsigned int* word = reinterpret_cast<unsigned int*>(address);
   unsigned int seen = *word, assumed;
   __hip_bfloat162 before;
@@ -310,6 +320,7 @@ static __device__ inline __hip_bfloat162 unsafeAtomicAdd(__hip_bfloat162* addres
     seen = atomicCAS(word, assumed, replaced);
   } while (seen != assumed);
   return before;
+#endif
 }
 #endif
 

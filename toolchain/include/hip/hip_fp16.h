@@ -105,12 +105,11 @@ HIPSYNTH_FP16_FN __half atomicAdd(__half* address, __half value) {
   } while (seen != assumed);
   return hipsynth_fp16::from_bits<__half>(assumed >> shift);
 }
-// One packed instruction, for ordinary device memory only.
+// One packed instruction where the architecture has it for any address (gfx942, gfx950), as in HIP's own header.
 HIPSYNTH_FP16_FN __half2 unsafeAtomicAdd(__half2* address, __half2 value) {
-#if defined(__gfx90a__) || defined(__gfx942__) || defined(__gfx950__)
-  using packed = __attribute__((address_space(1))) __2f16;
-  __2f16 old = __builtin_amdgcn_global_atomic_fadd_v2f16((packed*)address,
-                                                         hipsynth_fp16::from_bits<__2f16>(hipsynth_fp16::bits(value)));
+#if __has_builtin(__builtin_amdgcn_flat_atomic_fadd_v2f16)
+  __2f16 old = __builtin_amdgcn_flat_atomic_fadd_v2f16(reinterpret_cast<__2f16*>(address),
+                                                       hipsynth_fp16::from_bits<__2f16>(hipsynth_fp16::bits(value)));
   return hipsynth_fp16::from_bits<__half2>(hipsynth_fp16::bits(old));
 #else
   return atomicAdd(address, value);
