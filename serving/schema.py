@@ -109,8 +109,8 @@ class Profile(Build, Document, AssumedLaunch):
 
 
 class Verify(Build):
-    """Whether the program of `source` does the same as `original`; `arguments`: of the measured runs. `limit_s` as of
-    Profile, for all runs together."""
+    """Whether the program of `source` does the same as `original`; `arguments`: of the measured runs. `limit_s`: the
+    job is ended after three times that and half a minute, whatever it has compared by then."""
 
     original: Annotated[str, StringConstraints(max_length=REQUEST_SOURCE_BYTES)]
     limit_s: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] | None = None

@@ -209,12 +209,15 @@ class Service:
         return self._start_job("verify", VerificationRequest(**_program(body), limit_s=limit, original=body.original))
 
     def submit_search(self, kind: str, body: Improve) -> JobState:
-        """Starts a job that looks for a faster program: "optimize" or "swizzle". Raises QueueFull."""
+        """Starts a job that looks for a faster program: "optimize" or "swizzle"; one of an older version of the same
+        document is cancelled. Raises QueueFull."""
         budget = min(body.budget_s, self.settings.search_s)
         limit = self.settings.execute_s if kind == "swizzle" else budget
-        return self._start_job(
-            kind, SearchRequest(**_program(body), **_launch_fields(body), limit_s=limit, budget_s=budget)
-        )
+        request = SearchRequest(**_program(body), **_launch_fields(body), limit_s=limit, budget_s=budget)
+        job = self._start_job(kind, request)
+        if body.document is not None and job.task is not None:
+            self._track_document(f"{kind} {body.document}", body.version, job.task)
+        return job
 
     def _job_limit(self, wanted_s: float | None) -> float:
         return min(wanted_s or self.settings.execute_s, self.settings.execute_s)

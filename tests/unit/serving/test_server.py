@@ -227,6 +227,33 @@ def test_the_newest_version_ends_older_ones() -> None:
     run(test)
 
 
+def test_a_newer_version_ends_a_search_for_an_older_one() -> None:
+    async def test() -> None:
+        begun, ended = asyncio.Event(), asyncio.Event()
+
+        async def work(_: str, body: Mapping[str, Any]) -> dict[str, Any]:
+            if body["source"] != "first":
+                return document()
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+            raise AssertionError("unreachable")
+
+        bench = Bench(work)
+        edit = {**BODY, "document": "a"}
+        first = await bench.client.ask("POST", "/v1/swizzle", {**edit, "version": 1, "source": "first"})
+        await begun.wait()
+        second = await bench.client.ask("POST", "/v1/swizzle", {**edit, "version": 2})
+        await asyncio.wait_for(ended.wait(), 5)
+        states = [bench.service.jobs[answer.json["job"]] for answer in (first, second)]
+        await asyncio.sleep(0.1)
+        assert [state.state for state in states] == ["cancelled", "done"]
+
+    run(test)
+
+
 def test_a_client_that_goes_away_ends_the_work() -> None:
     async def test() -> None:
         begun, ended, gone = asyncio.Event(), asyncio.Event(), asyncio.Event()
