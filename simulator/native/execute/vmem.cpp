@@ -50,11 +50,12 @@ void global_addresses(Wave& w, const Inst& in, const Operands& o, Lanes* l) {
   for (int i = 0; i < kLanes; ++i) l->address[i] = (static_cast<uint64_t>(high[i]) << 32 | low[i]) + offset;
 }
 
+bool loads_to_lds(const Inst& in) { return in.op->mem.to_lds || in.lds; }
+
 // Loads and stores for which a base address suffices if the lanes are contiguous.
 bool moves_block(const Step& s) {
-  const MemDesc& m = s.inst->op->mem;
   const bool whole_dwords = s.lane_bytes == 4 || s.lane_bytes == 8 || s.lane_bytes == 16;
-  return whole_dwords && m.kind != MemKind::atomic && !m.to_lds && !s.inst->lds;
+  return whole_dwords && s.inst->op->mem.kind != MemKind::atomic && !loads_to_lds(*s.inst);
 }
 
 // Fast test for the usual case, without computing every lane's address: all lanes active, lane i at base + i * bytes.
@@ -303,19 +304,29 @@ void load_lanes(const Step& s, const Lanes& l, uint32_t* row) {
   }
 }
 
+// The bytes of a lane that are in its buffer; reports them if no memory is there.
+uint32_t check_bytes_inside(Context& c, Resident& r, const Step& s, const Lanes& l, int lane) {
+  if (l.dropped >> lane & 1) return 0;
+  if (!(l.partial >> lane & 1)) return s.lane_bytes;
+  const uint32_t bytes = 4 * l.inside[lane];
+  if (!c.memory.find(l.address[lane], bytes)) {
+    const char* what = s.inst->op->mem.kind == MemKind::load ? "read" : "write";
+    out_of_bounds_access(c, r, s, {what, l.address[lane], bytes, lane});
+  }
+  return bytes;
+}
+
 // Buffer lanes that extend past the end of their buffer: dwords inside are transferred, the others read as 0.
 void move_partial(Context& c, Resident& r, const Step& s, const Operands& o, const Lanes& l) {
   const bool load = s.inst->op->mem.kind == MemKind::load;
   uint32_t* row = operand_row(r.wave, load ? s.inst->dst : *o.data);
   for (uint64_t rest = l.partial; rest; rest &= rest - 1) {
     const int lane = std::countr_zero(rest);
-    const uint32_t bytes = 4 * l.inside[lane];
-    if (!c.memory.find(l.address[lane], bytes))
-      out_of_bounds_access(c, r, s, {load ? "read" : "write", l.address[lane], bytes, lane});
+    const uint32_t dwords = check_bytes_inside(c, r, s, l, lane) / 4;
     auto* p = reinterpret_cast<uint8_t*>(l.address[lane]);
     for (uint32_t k = 0; k < s.lane_bytes / 4u; ++k) {
       uint32_t& word = row[k * kLanes + static_cast<uint32_t>(lane)];
-      const bool inside = k < l.inside[lane];
+      const bool inside = k < dwords;
       if (load) word = inside ? load32(p + 4 * k) : 0;
       if (!load && inside) std::memcpy(p + 4 * k, &word, 4);
     }
@@ -352,17 +363,18 @@ void atomic_lanes(Wave& w, const Step& s, const Operands& o, const Lanes& l) {
 }
 
 // Loads into the LDS: lane i's element is stored at M0 + offset + i times its size,
-// at least 4 (CDNA3 ISA, section 9.1.9), as zero if it is outside the buffer.
+// at least 4 (CDNA3 ISA, section 9.1.9); what is outside the buffer is stored as zero.
 void load_to_lds(Context& c, Resident& r, const Step& s, const Lanes& l) {
   const uint64_t base = lds_base(c.arch, r.wave) + static_cast<uint64_t>(s.inst->imm);
-  for (uint64_t rest = l.exec | l.dropped; rest; rest &= rest - 1) {
+  for (uint64_t rest = l.exec | l.dropped | l.partial; rest; rest &= rest - 1) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
     uint32_t value[4] = {};
-    const bool there = !(l.dropped >> lane & 1);
-    if (there && s.lane_bytes < 4) {
-      value[0] = narrow_value(s.inst->op->mem, reinterpret_cast<const void*>(l.address[lane]), 0);
-    } else if (there) {
-      std::memcpy(value, reinterpret_cast<const void*>(l.address[lane]), s.lane_bytes);
+    const uint32_t inside = check_bytes_inside(c, r, s, l, static_cast<int>(lane));
+    const void* p = reinterpret_cast<const void*>(l.address[lane]);
+    if (inside != 0 && s.lane_bytes < 4) {
+      value[0] = narrow_value(s.inst->op->mem, p, 0);
+    } else if (inside != 0) {
+      std::memcpy(value, p, inside);
     }
     const uint32_t bytes = std::max<uint32_t>(s.lane_bytes, 4);
     std::memcpy(lds_pointer(c, r, s, lane, base + uint64_t{lane} * bytes, bytes), value, bytes);
@@ -371,7 +383,7 @@ void load_to_lds(Context& c, Resident& r, const Step& s, const Lanes& l) {
 
 void move_data(Context& c, Resident& r, const Step& s, const Operands& o, const Lanes& l) {
   const MemDesc& m = s.inst->op->mem;
-  if (m.to_lds || s.inst->lds) return load_to_lds(c, r, s, l);
+  if (loads_to_lds(*s.inst)) return load_to_lds(c, r, s, l);
   if (m.kind == MemKind::atomic) return atomic_lanes(r.wave, s, o, l);
   if (m.kind == MemKind::load) return load_lanes(s, l, operand_row(r.wave, s.inst->dst));
   store_lanes(s, l, operand_row(r.wave, *o.data));
@@ -451,7 +463,7 @@ void execute_vector_memory(Context& c, Resident& r, const Step& s) {
   count_access(c, r, s, l);
   if (s.idle_data) return;
   move_data(c, r, s, o, l);
-  if (l.partial) move_partial(c, r, s, o, l);
+  if (l.partial && !loads_to_lds(in)) move_partial(c, r, s, o, l);
   if (c.accesses) c.accesses->confirm_writes();
 }
 
