@@ -54,6 +54,11 @@ hipError_t launch_function(hipFunction_t f, dim3 grid, dim3 block, unsigned lds,
   });
 }
 
+// The LDS of a CU that is left for a work-group's dynamic allocation, in bytes.
+int lds_left(Runtime& rt, const ihipModuleSymbol_t& kernel) {
+  return static_cast<int>(rt.spec().lds.bytes_per_cu) - static_cast<int>(kernel.info->lds_bytes);
+}
+
 hipFuncAttributes attributes_of(Runtime& rt, const ihipModuleSymbol_t& kernel) {
   const hipsynth::KernelInfo& k = *kernel.info;
   hipFuncAttributes a{};
@@ -61,7 +66,8 @@ hipFuncAttributes attributes_of(Runtime& rt, const ihipModuleSymbol_t& kernel) {
   a.binaryVersion = a.ptxVersion = version;
   a.localSizeBytes = k.scratch_bytes;
   a.sharedSizeBytes = k.lds_bytes;
-  a.maxDynamicSharedSizeBytes = static_cast<int>(rt.spec().lds.bytes_per_cu) - static_cast<int>(k.lds_bytes);
+  a.maxDynamicSharedSizeBytes = kernel.max_dynamic_lds >= 0 ? kernel.max_dynamic_lds : lds_left(rt, kernel);
+  a.preferredShmemCarveout = kernel.carveout;
   a.maxThreadsPerBlock = static_cast<int>(k.max_flat_workgroup);
   a.numRegs = static_cast<int>(k.vgprs);
   return a;
@@ -104,7 +110,7 @@ HIPSYNTH_EXPORT hipError_t hipModuleGetFunction(hipFunction_t* out, hipModule_t 
     const hipsynth::KernelInfo* info = module->module->kernel(name);
     if (info == nullptr) return hipErrorNotFound;
     ihipModuleSymbol_t*& slot = module->functions[name];
-    if (slot == nullptr) slot = new ihipModuleSymbol_t{module->module.get(), info, 0, &module->elf, ""};
+    if (slot == nullptr) slot = new ihipModuleSymbol_t{module->module.get(), info, &module->elf, ""};
     *out = slot;
     return hipSuccess;
   });
@@ -197,17 +203,26 @@ HIPSYNTH_EXPORT hipError_t hipFuncGetAttribute(int* out, int attribute, hipFunct
                           a.binaryVersion,
                           a.cacheModeCA,
                           a.maxDynamicSharedSizeBytes,
-                          0};
+                          a.preferredShmemCarveout};
     if (attribute < 0 || attribute >= static_cast<int>(std::size(values))) return hipErrorInvalidValue;
     *out = values[attribute];
     return hipSuccess;
   });
 }
-HIPSYNTH_EXPORT hipError_t hipFuncSetAttribute(const void* stub, int, int value) {
+// Neither changes what a launch may use: every launch may have all LDS that is left.
+HIPSYNTH_EXPORT hipError_t hipFuncSetAttribute(const void* stub, int attribute, int value) {
+  constexpr int kMaxDynamicLds = 8, kCarveout = 9;
   return call([&](Runtime& rt) -> hipError_t {
     ihipModuleSymbol_t* kernel = rt.kernel(stub);
     if (kernel == nullptr) return hipErrorInvalidDeviceFunction;
-    return value < 0 ? hipErrorInvalidValue : hipSuccess;
+    if (attribute == kMaxDynamicLds && value >= 0 && value <= lds_left(rt, *kernel)) {
+      kernel->max_dynamic_lds = value;
+    } else if (attribute == kCarveout && value >= -1 && value <= 100) {
+      kernel->carveout = value;
+    } else {
+      return hipErrorInvalidValue;
+    }
+    return hipSuccess;
   });
 }
 // Cache and bank hints have no effect on AMD devices, but invalid values are errors.

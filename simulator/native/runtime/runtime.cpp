@@ -195,7 +195,7 @@ ihipModuleSymbol_t* Runtime::kernel(const void* stub) {
   const KernelInfo* info = module.kernel(symbol->second.name);
   if (info == nullptr) info = module.kernel(symbol->second.name + symbol->second.suffix);
   if (info == nullptr) return nullptr;
-  return &kernels.emplace(stub, ihipModuleSymbol_t{&module, info, 0, nullptr, ""}).first->second;
+  return &kernels.emplace(stub, ihipModuleSymbol_t{&module, info, nullptr, ""}).first->second;
 }
 
 ihipStream_t* Runtime::stream(hipStream_t handle) {

@@ -45,9 +45,11 @@ struct ihipModule_t {
 struct ihipModuleSymbol_t {
   const hipsynth::Module* module = nullptr;
   const hipsynth::KernelInfo* info = nullptr;
-  int max_dynamic_lds = 0;
   const std::vector<uint8_t>* elf = nullptr;  // the code object, if it was loaded at run time
   std::string variant;                        // see Results::add
+  // Set by hipFuncSetAttribute, and only told to who asks:
+  int max_dynamic_lds = -1;  // bytes; -1: not set
+  int carveout = 0;          // preferred share of LDS in percent
 };
 
 namespace hipsynth::runtime {

@@ -57,6 +57,22 @@ static void occupancy() {
   CHECK(attributes.maxThreadsPerBlock == 128);
 }
 
+static void function_attributes() {
+  const void* kernel = (const void*)lds_user;
+  const auto dynamic = hipFuncAttributeMaxDynamicSharedMemorySize;
+  const auto carveout = hipFuncAttributePreferredSharedMemoryCarveout;
+  hipFuncAttributes attributes;
+  OK(hipFuncGetAttributes(&attributes, kernel));
+  CHECK(attributes.maxDynamicSharedSizeBytes == 32768);
+  FAILS(hipFuncSetAttribute(kernel, dynamic, 32769), hipErrorInvalidValue);
+  FAILS(hipFuncSetAttribute(kernel, (hipFuncAttribute)3, 1), hipErrorInvalidValue);
+  FAILS(hipFuncSetAttribute(kernel, carveout, 101), hipErrorInvalidValue);
+  OK(hipFuncSetAttribute(kernel, carveout, -1));
+  OK(hipFuncSetAttribute(kernel, dynamic, 2048));
+  OK(hipFuncGetAttributes(&attributes, kernel));
+  CHECK(attributes.maxDynamicSharedSizeBytes == 2048 && attributes.preferredShmemCarveout == -1);
+}
+
 static void refused() {
   int* p;
   OK(hipMalloc(&p, 4096));
@@ -103,6 +119,7 @@ int main() {
   masks_of_streams();
   device();
   occupancy();
+  function_attributes();
   refused();
   CHECK(std::strcmp(hipGetErrorName(hipErrorInvalidValue), "hipErrorInvalidValue") == 0);
   CHECK(std::strcmp(hipGetErrorString(hipErrorOutOfMemory), "out of memory") == 0);
