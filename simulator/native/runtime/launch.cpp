@@ -188,6 +188,15 @@ bool pack_extra(void** extra, std::vector<uint8_t>& packed) {
   return true;
 }
 
+bool asks_cooperative(const hipLaunchAttribute* attributes, unsigned count) {
+  constexpr int kCooperative = 2;  // hipLaunchAttributeID
+  return std::any_of(attributes, attributes + count, [](const hipLaunchAttribute& attribute) {
+    int value;
+    std::memcpy(&value, attribute.value, sizeof value);
+    return attribute.id == kCooperative && value != 0;
+  });
+}
+
 // What the host is told of a launch that was refused. A compiler rejects a kernel with more static LDS than the device
 // has, so no host code awaits the error: while launches are recorded it goes on to those that follow.
 hipError_t answer_refused(Runtime& rt, const LaunchRequest& request, hipError_t error) {
@@ -229,8 +238,9 @@ HIPSYNTH_EXPORT hipError_t hipLaunchKernel(const void* stub, dim3 grid, dim3 blo
 }
 
 HIPSYNTH_EXPORT hipError_t hipLaunchKernelExC(const hipLaunchConfig_t* config, const void* stub, void** args) {
-  if (config == nullptr) return finish(hipErrorInvalidValue);
-  return launch_stub(stub, config->gridDim, config->blockDim, args, config->dynamicSmemBytes, config->stream);
+  if (config == nullptr || (config->numAttrs > 0 && config->attrs == nullptr)) return finish(hipErrorInvalidValue);
+  return launch_stub(stub, config->gridDim, config->blockDim, args, config->dynamicSmemBytes, config->stream,
+                     asks_cooperative(config->attrs, config->numAttrs));
 }
 
 HIPSYNTH_EXPORT hipError_t hipLaunchCooperativeKernel(const void* stub, dim3 grid, dim3 block, void** args,

@@ -149,9 +149,9 @@ HIPSYNTH_EXPORT hipError_t hipModuleLaunchCooperativeKernel(hipFunction_t f, uns
 }
 HIPSYNTH_EXPORT hipError_t hipDrvLaunchKernelEx(const HIP_LAUNCH_CONFIG* c, hipFunction_t f, void** params,
                                                 void** extra) {
-  if (c == nullptr) return finish(hipErrorInvalidValue);
+  if (c == nullptr || (c->numAttrs > 0 && c->attrs == nullptr)) return finish(hipErrorInvalidValue);
   return launch_function(f, {c->gridDimX, c->gridDimY, c->gridDimZ}, {c->blockDimX, c->blockDimY, c->blockDimZ},
-                         c->sharedMemBytes, c->hStream, params, extra);
+                         c->sharedMemBytes, c->hStream, params, extra, asks_cooperative(c->attrs, c->numAttrs));
 }
 
 HIPSYNTH_EXPORT hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream);

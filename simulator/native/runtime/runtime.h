@@ -188,6 +188,7 @@ uint32_t explicit_bytes(const KernelInfo& kernel);  // size of the explicit kern
 std::vector<uint8_t> pack_arguments(const KernelInfo& kernel, void** args);
 // False if `extra` is malformed.
 bool pack_extra(void** extra, std::vector<uint8_t>& packed);
+bool asks_cooperative(const hipLaunchAttribute* attributes, unsigned count);
 hipError_t launch(Runtime& rt, const LaunchRequest& request, hipStream_t stream);
 
 // Occupancy (occupancy.cpp): work-groups of `block` work-items that fit on one CU.

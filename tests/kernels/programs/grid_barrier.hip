@@ -49,6 +49,26 @@ int main() {
   alone<<<2, 64>>>(a);
   OK(hipMemcpy(host, a, 8, hipMemcpyDeviceToHost));
   CHECK(host[0] == 0 && host[1] == 0);
+  // The same as an attribute of a launch, which counts if its value is not 0.
+  hipLaunchAttribute cooperative{};
+  cooperative.id = hipLaunchAttributeCooperative;
+  hipLaunchConfig_t config{};
+  config.gridDim = dim3(2), config.blockDim = dim3(64), config.attrs = &cooperative, config.numAttrs = 1;
+  HIP_LAUNCH_CONFIG driver{2, 1, 1, 64, 1, 1, 0, nullptr, &cooperative, 1};
+  hipFunction_t function;
+  OK(hipGetFuncBySymbol(&function, (const void*)alone));
+  for (int value : {1, 0}) {
+    cooperative.val.cooperative = value;
+    OK(hipLaunchKernelExC(&config, (const void*)alone, flag));
+    OK(hipMemcpy(host, a, 4, hipMemcpyDeviceToHost));
+    CHECK(host[0] == value);
+    OK(hipDrvLaunchKernelEx(&driver, function, flag, nullptr));
+    OK(hipMemcpy(host, a, 4, hipMemcpyDeviceToHost));
+    CHECK(host[0] == value);
+  }
+  config.gridDim = dim3(per_cu * cus + 1);
+  cooperative.val.cooperative = 1;
+  FAILS(hipLaunchKernelExC(&config, (const void*)relay, args), hipErrorCooperativeLaunchTooLarge);
   std::printf("grid barrier ok\n");
   return 0;
 }
