@@ -45,7 +45,7 @@ hipError_t copy_sides(const Side& dst, const Side& src, const Block& block, hipM
   });
 }
 
-// Positions and widths are in elements if an array is involved, else in bytes.
+// The extent and a position in an array are in elements, without an array in bytes, as a position in other memory is.
 hipError_t copy_3d(const hipMemcpy3DParms* p, hipStream_t stream) {
   if (p == nullptr) return finish(hipErrorInvalidValue);
   size_t unit = 1;
@@ -54,7 +54,8 @@ hipError_t copy_3d(const hipMemcpy3DParms* p, hipStream_t stream) {
     if (array != nullptr) unit = array->element();
   }
   const auto side = [&](const hipPitchedPtr& ptr, const hipArray* array, const hipPos& at) {
-    return Side{hipMemoryTypeDevice, nullptr, ptr.ptr, array, ptr.pitch, ptr.ysize, at.x * unit, at.y, at.z};
+    const size_t x = array != nullptr ? at.x * array->element() : at.x;
+    return Side{hipMemoryTypeDevice, nullptr, ptr.ptr, array, ptr.pitch, ptr.ysize, x, at.y, at.z};
   };
   return copy_sides(side(p->dstPtr, p->dstArray, p->dstPos), side(p->srcPtr, p->srcArray, p->srcPos),
                     {p->extent.width * unit, p->extent.height, p->extent.depth}, p->kind, stream);

@@ -58,6 +58,11 @@ static void boxes() {
   q.kind = hipMemcpyDeviceToHost;
   OK(hipMemcpy3D(&q));
   CHECK(back[0][0][0] == host[1][1][0] && back[1][2][1] == host[2][3][1] && back[0][3][0] == 0);
+  // Beside an array, a position in other memory is in bytes: one element to the right.
+  q.dstPos = make_hipPos(sizeof back[0][0], 2, 0);
+  q.extent = make_hipExtent(2, 1, 1);
+  OK(hipMemcpy3D(&q));
+  CHECK(back[2][0][0] == 0 && back[2][1][0] == host[1][1][0] && back[2][2][1] == host[1][2][1] && back[2][3][0] == 0);
   OK(hipArrayDestroy(array));
 }
 
