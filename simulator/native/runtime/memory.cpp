@@ -36,7 +36,7 @@ hipError_t allocate_device(void** out, size_t bytes) {
 hipError_t allocate_pinned(void** out, size_t bytes, unsigned flags) {
   return call([&](Runtime& rt) {
     hipError_t error = allocate(rt, out, bytes, Memory::Kind::host);
-    if (error == hipSuccess && *out != nullptr) rt.pinned[*out] = flags;
+    if (error == hipSuccess && *out != nullptr) rt.pinned[*out] = {flags, false};
     return error;
   });
 }
@@ -49,6 +49,8 @@ bool releasable(Memory::Kind kind, bool host) {
 hipError_t release(void* p, bool host) {
   return call([&](Runtime& rt) -> hipError_t {
     if (p == nullptr) return hipSuccess;
+    const auto pinned = rt.pinned.find(p);
+    if (pinned != rt.pinned.end() && pinned->second.registered) return hipErrorInvalidValue;
     const Memory::Allocation* a = rt.memory().find(address(p), 1);
     if (a == nullptr || a->start != address(p) || !releasable(a->kind, host)) return hipErrorInvalidValue;
     rt.pinned.erase(p);
@@ -116,14 +118,16 @@ HIPSYNTH_EXPORT hipError_t hipHostRegister(void* p, size_t bytes, unsigned flags
     if (rt.pinned.contains(p)) return hipErrorHostMemoryAlreadyRegistered;
     if (rt.memory().owns(address(p)) || !host_readable(p, bytes)) return hipErrorInvalidValue;
     rt.memory().add_external(p, bytes);
-    rt.pinned[p] = flags;
+    rt.pinned[p] = {flags, true};
     return hipSuccess;
   });
 }
 
 HIPSYNTH_EXPORT hipError_t hipHostUnregister(void* p) {
   return call([&](Runtime& rt) -> hipError_t {
-    if (rt.pinned.erase(p) == 0) return hipErrorHostMemoryNotRegistered;
+    const auto entry = rt.pinned.find(p);
+    if (entry == rt.pinned.end() || !entry->second.registered) return hipErrorHostMemoryNotRegistered;
+    rt.pinned.erase(entry);
     rt.memory().remove_external(p);
     return hipSuccess;
   });
@@ -142,7 +146,7 @@ HIPSYNTH_EXPORT hipError_t hipHostGetFlags(unsigned* flags, void* p) {
   return call([&](Runtime& rt) -> hipError_t {
     auto entry = rt.pinned.find(p);
     if (flags == nullptr || entry == rt.pinned.end()) return hipErrorInvalidValue;
-    *flags = entry->second;
+    *flags = entry->second.flags;
     return hipSuccess;
   });
 }

@@ -87,6 +87,12 @@ struct Variable {
   std::vector<uint8_t> initial;  // initial contents of a __managed__ object
 };
 
+// Host memory that the device can access.
+struct Pinned {
+  unsigned flags = 0;
+  bool registered = false;  // memory of the program's own (hipHostRegister), not of hipHostMalloc
+};
+
 struct CallConfiguration {
   dim3 grid, block;
   size_t lds;
@@ -114,7 +120,7 @@ class Runtime {
   std::set<hipStream_t> streams;
   std::set<hipEvent_t> events;
   std::set<hipModule_t> modules;
-  std::map<const void*, unsigned> pinned;             // hipHostMalloc and hipHostRegister pointers -> flags
+  std::map<const void*, Pinned> pinned;               // by address
   std::map<uint64_t, std::map<int, int>> placement;   // advice by allocation and attribute (placement.cpp)
   std::map<const void*, ihipModuleSymbol_t> kernels;  // host stub -> resolved kernel
   const char* volatile running = nullptr;             // the kernel being simulated, for crash messages

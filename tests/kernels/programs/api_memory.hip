@@ -74,6 +74,12 @@ static void pinned() {
   CHECK(alias == plain);
   OK(hipHostUnregister(plain));
   FAILS(hipHostUnregister(plain), hipErrorHostMemoryNotRegistered);
+  // Only registered memory can be unregistered, and only by that call released.
+  FAILS(hipHostUnregister(host), hipErrorHostMemoryNotRegistered);
+  OK(hipHostGetFlags(&flags, host));
+  OK(hipHostRegister(plain, sizeof plain, hipHostRegisterDefault));
+  FAILS(hipHostFree(plain), hipErrorInvalidValue);
+  OK(hipHostUnregister(plain));
   OK(hipHostFree(host));
 }
 
