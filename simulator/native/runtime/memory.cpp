@@ -1,33 +1,15 @@
-// Allocation: device, managed, pinned host, pools, registration of host memory, pointer queries.
-#include <cstring>
-
+// Allocation: device, managed, pinned host, registration of host memory, pointer queries. For pools see pools.cpp.
 #include "host_memory.h"
 #include "runtime.h"
 
 using namespace hipsynth::runtime;
 using hipsynth::Memory;
 
-// A stream-ordered memory pool. Operations execute immediately, so frees are immediate and a pool only stores
-// attributes.
-struct ihipMemPoolHandle_t {
-  std::map<int, uint64_t> attributes;
-};
-
 namespace {
 
 constexpr size_t kPitchAlignment = 256;  // bytes; hipDeviceProp_t::texturePitchAlignment of the runtime
 
 uint64_t address(const void* p) { return reinterpret_cast<uint64_t>(p); }
-
-hipError_t allocate(Runtime& rt, void** out, size_t bytes, Memory::Kind kind) {
-  if (out == nullptr) return hipErrorInvalidValue;
-  *out = nullptr;
-  if (bytes == 0) return hipSuccess;
-  const bool elsewhere = rt.trial.scatters() && kind == Memory::Kind::device;
-  *out = elsewhere ? rt.memory().allocate_at(rt.trial.place(bytes), bytes) : rt.memory().allocate(bytes, kind);
-  rt.trial.allocated(*out, bytes, kind == Memory::Kind::device);
-  return hipSuccess;
-}
 
 hipError_t allocate_device(void** out, size_t bytes) {
   return call([&](Runtime& rt) { return allocate(rt, out, bytes, Memory::Kind::device); });
@@ -46,6 +28,25 @@ bool releasable(Memory::Kind kind, bool host) {
   return host ? kind == Memory::Kind::host : kind == Memory::Kind::device || kind == Memory::Kind::managed;
 }
 
+hipMemoryType memory_type(Memory::Kind kind) {
+  if (kind == Memory::Kind::managed) return hipMemoryTypeManaged;
+  return kind == Memory::Kind::host ? hipMemoryTypeHost : hipMemoryTypeDevice;
+}
+
+}  // namespace
+
+namespace hipsynth::runtime {
+
+hipError_t allocate(Runtime& rt, void** out, size_t bytes, Memory::Kind kind) {
+  if (out == nullptr) return hipErrorInvalidValue;
+  *out = nullptr;
+  if (bytes == 0) return hipSuccess;
+  const bool elsewhere = rt.trial.scatters() && kind == Memory::Kind::device;
+  *out = elsewhere ? rt.memory().allocate_at(rt.trial.place(bytes), bytes) : rt.memory().allocate(bytes, kind);
+  rt.trial.allocated(*out, bytes, kind == Memory::Kind::device);
+  return hipSuccess;
+}
+
 hipError_t release(void* p, bool host) {
   return call([&](Runtime& rt) -> hipError_t {
     if (p == nullptr) return hipSuccess;
@@ -56,32 +57,12 @@ hipError_t release(void* p, bool host) {
     rt.pinned.erase(p);
     rt.placement.erase(a->start);
     rt.trial.released(p);
+    leave_pool(p);
     return rt.memory().release(p) ? hipSuccess : hipErrorInvalidValue;
   });
 }
 
-hipMemoryType memory_type(Memory::Kind kind) {
-  if (kind == Memory::Kind::managed) return hipMemoryTypeManaged;
-  return kind == Memory::Kind::host ? hipMemoryTypeHost : hipMemoryTypeDevice;
-}
-
-hipMemPool_t default_pool() {
-  static ihipMemPoolHandle_t pool;
-  return &pool;
-}
-
-std::set<hipMemPool_t>& pools() {
-  static std::set<hipMemPool_t> table = {default_pool()};
-  return table;
-}
-
-// The pool for allocations that name none.
-hipMemPool_t& current_pool() {
-  static hipMemPool_t pool = default_pool();
-  return pool;
-}
-
-}  // namespace
+}  // namespace hipsynth::runtime
 
 HIPSYNTH_EXPORT hipError_t hipMalloc(void** p, size_t bytes) { return allocate_device(p, bytes); }
 
@@ -220,68 +201,4 @@ HIPSYNTH_EXPORT hipError_t hipPointerGetAttributes(hipPointerAttribute_t* out, c
 
 HIPSYNTH_EXPORT hipError_t hipStreamAttachMemAsync(hipStream_t, void* p, size_t, unsigned) {
   return call([&](Runtime& rt) { return rt.memory().find(address(p), 1) ? hipSuccess : hipErrorInvalidValue; });
-}
-
-HIPSYNTH_EXPORT hipError_t hipMallocAsync(void** p, size_t bytes, hipStream_t) { return allocate_device(p, bytes); }
-HIPSYNTH_EXPORT hipError_t hipMallocFromPoolAsync(void** p, size_t bytes, hipMemPool_t pool, hipStream_t) {
-  if (!pools().contains(pool)) return finish(hipErrorInvalidValue);
-  return allocate_device(p, bytes);
-}
-HIPSYNTH_EXPORT hipError_t hipFreeAsync(void* p, hipStream_t stream) {
-  return call([&](Runtime& rt) { return rt.submit(stream, [p] { return release(p, false); }); });
-}
-
-bool hipsynth::runtime::known(hipMemPool_t pool) { return pools().contains(pool); }
-
-HIPSYNTH_EXPORT hipError_t hipDeviceGetDefaultMemPool(hipMemPool_t* pool, int device) {
-  if (pool == nullptr || device != 0) return finish(hipErrorInvalidValue);
-  *pool = default_pool();
-  return hipSuccess;
-}
-HIPSYNTH_EXPORT hipError_t hipDeviceGetMemPool(hipMemPool_t* pool, int device) {
-  if (pool == nullptr || device != 0) return finish(hipErrorInvalidValue);
-  *pool = current_pool();
-  return hipSuccess;
-}
-HIPSYNTH_EXPORT hipError_t hipDeviceSetMemPool(int device, hipMemPool_t pool) {
-  if (device != 0 || !pools().contains(pool)) return finish(hipErrorInvalidValue);
-  current_pool() = pool;
-  return hipSuccess;
-}
-HIPSYNTH_EXPORT hipError_t hipMemPoolCreate(hipMemPool_t* pool, const void*) {
-  return call([&](Runtime&) -> hipError_t {
-    if (pool == nullptr) return hipErrorInvalidValue;
-    *pool = *pools().insert(new ihipMemPoolHandle_t).first;
-    return hipSuccess;
-  });
-}
-HIPSYNTH_EXPORT hipError_t hipMemPoolDestroy(hipMemPool_t pool) {
-  return call([&](Runtime&) -> hipError_t {
-    if (pool == default_pool() || pools().erase(pool) == 0) return hipErrorInvalidValue;
-    if (current_pool() == pool) current_pool() = default_pool();
-    delete pool;
-    return hipSuccess;
-  });
-}
-HIPSYNTH_EXPORT hipError_t hipMemPoolTrimTo(hipMemPool_t pool, size_t) {
-  return finish(pools().contains(pool) ? hipSuccess : hipErrorInvalidValue);
-}
-
-// Attributes 1-3 are ints, the others 64-bit sizes; 5-8 report memory use.
-HIPSYNTH_EXPORT hipError_t hipMemPoolSetAttribute(hipMemPool_t pool, int attribute, void* value) {
-  return call([&](Runtime&) -> hipError_t {
-    if (!pools().contains(pool) || value == nullptr || attribute < 1 || attribute > 8) return hipErrorInvalidValue;
-    uint64_t v = 0;
-    std::memcpy(&v, value, attribute <= 3 ? sizeof(int) : sizeof v);
-    pool->attributes[attribute] = v;
-    return hipSuccess;
-  });
-}
-HIPSYNTH_EXPORT hipError_t hipMemPoolGetAttribute(hipMemPool_t pool, int attribute, void* value) {
-  return call([&](Runtime& rt) -> hipError_t {
-    if (!pools().contains(pool) || value == nullptr || attribute < 1 || attribute > 8) return hipErrorInvalidValue;
-    uint64_t v = attribute >= 5 ? rt.memory().used() : pool->attributes[attribute];
-    std::memcpy(value, &v, attribute <= 3 ? sizeof(int) : sizeof v);
-    return hipSuccess;
-  });
 }

@@ -175,6 +175,7 @@ void Runtime::reset() {
   forget_arrays();
   programs_.clear();
   forget_mappings();
+  empty_pools();
   std::set<uint64_t> kept;
   for (const auto& [shadow, variable] : variables) {
     if (variable.storage == nullptr) continue;

@@ -180,6 +180,14 @@ hipError_t not_supported(const char* function);
 // Runs one API call: locks, fails if there is no device, turns exceptions into error codes or ends the program.
 hipError_t call(const std::function<hipError_t(Runtime&)>& body);
 
+// Allocation (memory.cpp).
+hipError_t allocate(Runtime& rt, void** out, size_t bytes, Memory::Kind kind);
+hipError_t release(void* p, bool host);  // by the host or the device family of functions
+// Pools (pools.cpp).
+bool known(hipMemPool_t pool);
+void leave_pool(const void* p);  // `p` is released
+void empty_pools();
+
 // Kernel launch (launch.cpp).
 struct LaunchRequest {
   const ihipModuleSymbol_t* kernel = nullptr;
@@ -204,8 +212,6 @@ int resident_workgroups(Runtime& rt, const KernelInfo& kernel, uint32_t block, u
 void graph_append(ihipGraph* graph, NodeType type, Operation operation);
 void forget_graphs();
 void forget_mappings();  // virtual_memory.cpp
-
-bool known(hipMemPool_t pool);  // memory.cpp
 
 // Disassembles a code object loaded at run time (code_object.cpp); for image formats see offload_image.h.
 std::string disassemble(const std::string& objdump, const std::vector<uint8_t>& elf);

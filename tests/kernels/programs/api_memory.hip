@@ -83,6 +83,40 @@ static void pinned() {
   OK(hipHostFree(host));
 }
 
+static uint64_t attribute(hipMemPool_t pool, hipMemPoolAttr which) {
+  uint64_t value = 0;
+  OK(hipMemPoolGetAttribute(pool, which, &value));
+  return value;
+}
+
+// What is told of a pool is of its own memory.
+static void pool_use() {
+  void *p, *q, *other;
+  hipMemPool_t pool;
+  hipMemPoolProps properties{};
+  OK(hipMemPoolCreate(&pool, &properties));
+  int reuse = 0;
+  OK(hipMemPoolGetAttribute(pool, hipMemPoolReuseAllowOpportunistic, &reuse));
+  CHECK(reuse == 1);
+  OK(hipMalloc(&other, 4096));
+  OK(hipMallocFromPoolAsync(&p, 1000, pool, 0));
+  OK(hipMallocFromPoolAsync(&q, 500, pool, 0));
+  CHECK(attribute(pool, hipMemPoolAttrUsedMemCurrent) == 1500);
+  OK(hipFree(q));
+  CHECK(attribute(pool, hipMemPoolAttrUsedMemCurrent) == 1000 && attribute(pool, hipMemPoolAttrUsedMemHigh) == 1500);
+  CHECK(attribute(pool, hipMemPoolAttrReservedMemCurrent) >= 1000);
+  uint64_t value = 7;
+  FAILS(hipMemPoolSetAttribute(pool, hipMemPoolAttrUsedMemHigh, &value), hipErrorInvalidValue);
+  FAILS(hipMemPoolSetAttribute(pool, hipMemPoolAttrUsedMemCurrent, &value), hipErrorInvalidValue);
+  value = 0;
+  OK(hipMemPoolSetAttribute(pool, hipMemPoolAttrUsedMemHigh, &value));
+  CHECK(attribute(pool, hipMemPoolAttrUsedMemHigh) == 1000);
+  OK(hipMemPoolDestroy(pool));
+  OK(hipFreeAsync(p, 0));
+  OK(hipFree(other));
+  FAILS(hipMallocAsync(&p, 16, (hipStream_t)0x1234), hipErrorInvalidValue);
+}
+
 static void pools() {
   size_t before, after, total;
   OK(hipMemGetInfo(&before, &total));
@@ -125,6 +159,7 @@ int main() {
   shaped();
   pinned();
   pools();
+  pool_use();
   std::printf("memory ok\n");
   return 0;
 }
