@@ -18,11 +18,6 @@ std::set<hipGraphExec_t>& executables() {
   return table;
 }
 
-bool holds(hipGraphExec_t executable, const hipGraphNode* node) {
-  if (!executables().contains(executable)) return false;
-  return std::find(executable->nodes.begin(), executable->nodes.end(), node) != executable->nodes.end();
-}
-
 const char* type_name(NodeType type) {
   static const std::map<NodeType, const char*> names = {
       {NodeType::kernel, "KERNEL"},         {NodeType::memcpy, "MEMCPY"},
@@ -40,6 +35,7 @@ hipGraph_t copy_of(ihipGraph* original) {
   for (const hipGraphNode& node : original->nodes) {
     copy->nodes.push_back(node);
     copy->nodes.back().graph = copy;
+    copy->nodes.back().id = next_node_id();
     twin[&node] = &copy->nodes.back();
   }
   for (hipGraphNode& node : copy->nodes) {
@@ -82,10 +78,7 @@ hipError_t instantiate(hipGraphExec_t* out, hipGraph_t graph) {
     const std::vector<hipGraphNode*> nodes = ordered(graph);
     if (nodes.size() != graph->nodes.size()) return hipErrorInvalidValue;
     auto* executable = new hipGraphExec;
-    for (const hipGraphNode* node : nodes) {
-      executable->operations.push_back(node->operation);
-      executable->nodes.push_back(node);
-    }
+    for (const hipGraphNode* node : nodes) executable->steps.push_back({node->operation, node->type, node->id});
     executables().insert(executable);
     *out = executable;
     return hipSuccess;
@@ -109,7 +102,17 @@ namespace hipsynth::runtime {
 
 bool known(hipGraph_t graph) { return graphs().contains(graph); }
 
+uint64_t next_node_id() {
+  static uint64_t last = 0;
+  return ++last;
+}
+
 hipGraph_t new_graph() { return *graphs().insert(new ihipGraph).first; }
+
+void drop_graph(hipGraph_t graph) {
+  graphs().erase(graph);
+  delete graph;
+}
 
 hipGraphNode* find_node(hipGraphNode_t wanted) {
   for (hipGraph_t graph : graphs()) {
@@ -118,6 +121,14 @@ hipGraphNode* find_node(hipGraphNode_t wanted) {
     }
   }
   return nullptr;
+}
+
+hipGraphExec::Step* find_step(hipGraphExec_t executable, hipGraphNode_t wanted) {
+  const hipGraphNode* node = find_node(wanted);
+  if (node == nullptr || !executables().contains(executable)) return nullptr;
+  const auto step = std::find_if(executable->steps.begin(), executable->steps.end(),
+                                 [&](const hipGraphExec::Step& other) { return other.node == node->id; });
+  return step == executable->steps.end() ? nullptr : &*step;
 }
 
 std::vector<hipGraphNode*> ordered(ihipGraph* graph) {
@@ -173,8 +184,8 @@ HIPSYNTH_EXPORT hipError_t hipGraphCreate(hipGraph_t* out, unsigned) {
 }
 HIPSYNTH_EXPORT hipError_t hipGraphDestroy(hipGraph_t graph) {
   return call([&](Runtime&) -> hipError_t {
-    if (graphs().erase(graph) == 0) return hipErrorInvalidValue;
-    delete graph;
+    if (!known(graph)) return hipErrorInvalidValue;
+    drop_graph(graph);
     return hipSuccess;
   });
 }
@@ -204,9 +215,9 @@ HIPSYNTH_EXPORT hipError_t hipGraphLaunch(hipGraphExec_t executable, hipStream_t
     if (!executables().contains(executable)) return hipErrorInvalidValue;
     ihipStream_t* s = rt.stream(handle);
     if (s == nullptr) return hipErrorContextIsDestroyed;
-    for (size_t i = 0; i < executable->operations.size(); ++i) {
-      if (executable->disabled.contains(executable->nodes[i])) continue;
-      hipError_t error = rt.submit(handle, executable->operations[i]);
+    for (const hipGraphExec::Step& step : executable->steps) {
+      if (!step.enabled) continue;
+      hipError_t error = rt.submit(handle, step.operation, step.type);
       if (error != hipSuccess) return error;
     }
     return hipSuccess;
@@ -215,22 +226,20 @@ HIPSYNTH_EXPORT hipError_t hipGraphLaunch(hipGraphExec_t executable, hipStream_t
 // Only kernel, copy and fill nodes can be disabled.
 HIPSYNTH_EXPORT hipError_t hipGraphNodeSetEnabled(hipGraphExec_t executable, hipGraphNode_t node, unsigned enabled) {
   return call([&](Runtime&) -> hipError_t {
-    if (!holds(executable, node)) return hipErrorInvalidValue;
-    if (node->type != NodeType::kernel && node->type != NodeType::memcpy && node->type != NodeType::memset) {
+    hipGraphExec::Step* step = find_step(executable, node);
+    if (step == nullptr) return hipErrorInvalidValue;
+    if (step->type != NodeType::kernel && step->type != NodeType::memcpy && step->type != NodeType::memset) {
       return hipErrorInvalidValue;
     }
-    if (enabled) {
-      executable->disabled.erase(node);
-    } else {
-      executable->disabled.insert(node);
-    }
+    step->enabled = enabled != 0;
     return hipSuccess;
   });
 }
 HIPSYNTH_EXPORT hipError_t hipGraphNodeGetEnabled(hipGraphExec_t executable, hipGraphNode_t node, unsigned* enabled) {
   return call([&](Runtime&) -> hipError_t {
-    if (enabled == nullptr || !holds(executable, node)) return hipErrorInvalidValue;
-    *enabled = executable->disabled.contains(node) ? 0 : 1;
+    const hipGraphExec::Step* step = find_step(executable, node);
+    if (enabled == nullptr || step == nullptr) return hipErrorInvalidValue;
+    *enabled = step->enabled ? 1 : 0;
     return hipSuccess;
   });
 }
@@ -279,15 +288,14 @@ HIPSYNTH_EXPORT hipError_t hipGraphExecUpdate(hipGraphExec_t executable, hipGrap
     }
     *wrong = nullptr;
     const std::vector<hipGraphNode*> nodes = ordered(graph);
-    *result = nodes.size() != executable->nodes.size() ? kTopologyChanged : kSuccess;
+    *result = nodes.size() != executable->steps.size() ? kTopologyChanged : kSuccess;
     for (size_t i = 0; *result == kSuccess && i < nodes.size(); ++i) {
-      const hipGraphNode* old = find_node(const_cast<hipGraphNode*>(executable->nodes[i]));
-      if (old == nullptr || old->type == nodes[i]->type) continue;
+      if (executable->steps[i].type == nodes[i]->type) continue;
       *result = kTypeChanged;
       *wrong = nodes[i];
     }
     if (*result != kSuccess) return hipErrorGraphExecUpdateFailure;
-    for (size_t i = 0; i < nodes.size(); ++i) executable->operations[i] = nodes[i]->operation;
+    for (size_t i = 0; i < nodes.size(); ++i) executable->steps[i].operation = nodes[i]->operation;
     return hipSuccess;
   });
 }

@@ -5,29 +5,42 @@
 
 #include "copy.h"
 
+namespace hipsynth::runtime {
+uint64_t next_node_id();
+}
+
 struct hipGraphNode {
   hipsynth::runtime::NodeType type;
   hipsynth::runtime::Operation operation;
   std::vector<hipGraphNode*> after;
   ihipGraph* graph = nullptr;
-  hipKernelNodeParams kernel{};  // of a kernel node, as given
+  hipKernelNodeParams kernel{};                     // of a kernel node, as given
+  uint64_t id = hipsynth::runtime::next_node_id();  // never used again, as addresses are
 };
 
 struct ihipGraph {
   std::list<hipGraphNode> nodes;  // in the order in which they were added
 };
 
+// An instantiated graph, which outlives the graph and its nodes.
 struct hipGraphExec {
-  std::vector<hipsynth::runtime::Operation> operations;
-  std::vector<const hipGraphNode*> nodes;  // the graph node that each was instantiated from
-  std::set<const hipGraphNode*> disabled;  // skipped in launches
+  struct Step {
+    hipsynth::runtime::Operation operation;
+    hipsynth::runtime::NodeType type;
+    uint64_t node;        // that it was instantiated from
+    bool enabled = true;  // else launches leave it out
+  };
+  std::vector<Step> steps;
 };
 
 namespace hipsynth::runtime {
 
 bool known(hipGraph_t graph);
 hipGraph_t new_graph();
+void drop_graph(hipGraph_t graph);
 hipGraphNode* find_node(hipGraphNode_t node);  // null if it belongs to no graph
+// The step of an instantiated graph that came from this node; null if there is none.
+hipGraphExec::Step* find_step(hipGraphExec_t executable, hipGraphNode_t node);
 // The nodes in topological order, ties in the order of addition; empty if there is a cycle.
 std::vector<hipGraphNode*> ordered(ihipGraph* graph);
 

@@ -80,11 +80,9 @@ hipError_t change(hipGraphNode_t handle, NodeType type, const Make& make) {
 // Replaces the work of a node in an instantiated graph; the graph's own node is not changed.
 hipError_t change_in(hipGraphExec_t executable, hipGraphNode_t handle, NodeType type, const Make& make) {
   return call([&](Runtime& rt) -> hipError_t {
-    hipGraphNode* node = find_node(handle);
-    if (executable == nullptr || node == nullptr || node->type != type) return hipErrorInvalidValue;
-    const auto at = std::find(executable->nodes.begin(), executable->nodes.end(), node);
-    if (at == executable->nodes.end()) return hipErrorInvalidValue;
-    return make(rt, &executable->operations[static_cast<size_t>(at - executable->nodes.begin())]);
+    hipGraphExec::Step* step = find_step(executable, handle);
+    if (step == nullptr || step->type != type) return hipErrorInvalidValue;
+    return make(rt, &step->operation);
   });
 }
 
