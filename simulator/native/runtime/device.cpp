@@ -161,7 +161,9 @@ HIPSYNTH_EXPORT hipError_t hipDevicePrimaryCtxRelease(int device) { return only_
 HIPSYNTH_EXPORT hipError_t hipDevicePrimaryCtxReset(int device) { return only_device(device); }
 HIPSYNTH_EXPORT hipError_t hipDevicePrimaryCtxSetFlags(int device, unsigned) { return only_device(device); }
 HIPSYNTH_EXPORT hipError_t hipDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
-  if (flags != nullptr) *flags = device_flags;
-  if (active != nullptr) *active = 1;
-  return only_device(device);
+  return call([&](Runtime&) {
+    if (flags != nullptr) *flags = device_flags;
+    if (active != nullptr) *active = 1;
+    return device == 0 ? hipSuccess : hipErrorInvalidDevice;
+  });
 }

@@ -143,9 +143,11 @@ hipError_t connect(hipGraph_t graph, const hipGraphNode_t* from, const hipGraphN
 HIPSYNTH_EXPORT hipError_t hipGraphAddKernelNode(hipGraphNode_t* out, hipGraph_t graph, const hipGraphNode_t* after,
                                                  size_t count, const hipKernelNodeParams* p) {
   if (p == nullptr) return finish(hipErrorInvalidValue);
-  hipError_t error = add(out, graph, after, count, NodeType::kernel, kernel_maker(p));
-  if (error == hipSuccess) (*out)->kernel = *p;
-  return error;
+  return call([&](Runtime&) {
+    hipError_t error = add(out, graph, after, count, NodeType::kernel, kernel_maker(p));
+    if (error == hipSuccess) (*out)->kernel = *p;
+    return error;
+  });
 }
 HIPSYNTH_EXPORT hipError_t hipGraphAddMemcpyNode(hipGraphNode_t* out, hipGraph_t graph, const hipGraphNode_t* after,
                                                  size_t count, const hipMemcpy3DParms* p) {
@@ -240,9 +242,11 @@ HIPSYNTH_EXPORT hipError_t hipGraphKernelNodeGetParams(hipGraphNode_t handle, hi
 }
 HIPSYNTH_EXPORT hipError_t hipGraphKernelNodeSetParams(hipGraphNode_t node, const hipKernelNodeParams* p) {
   if (p == nullptr) return finish(hipErrorInvalidValue);
-  hipError_t error = change(node, NodeType::kernel, kernel_maker(p));
-  if (error == hipSuccess) node->kernel = *p;
-  return error;
+  return call([&](Runtime&) {
+    hipError_t error = change(node, NodeType::kernel, kernel_maker(p));
+    if (error == hipSuccess) node->kernel = *p;
+    return error;
+  });
 }
 HIPSYNTH_EXPORT hipError_t hipGraphExecKernelNodeSetParams(hipGraphExec_t executable, hipGraphNode_t node,
                                                            const hipKernelNodeParams* p) {

@@ -252,6 +252,7 @@ HIPSYNTH_EXPORT const char* hipKernelNameRef(hipFunction_t f) {
 }
 HIPSYNTH_EXPORT const char* hipKernelNameRefByPtr(const void* stub, hipStream_t) {
   Runtime& rt = Runtime::get();
+  const std::lock_guard<std::recursive_mutex> lock(rt.mutex);
   auto name = rt.functions.find(stub);
   return name == rt.functions.end() ? nullptr : name->second.name.c_str();
 }

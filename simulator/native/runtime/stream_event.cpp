@@ -64,9 +64,11 @@ HIPSYNTH_EXPORT hipError_t hipStreamCreateWithPriority(hipStream_t* out, unsigne
 }
 HIPSYNTH_EXPORT hipError_t hipExtStreamCreateWithCUMask(hipStream_t* out, uint32_t words, const uint32_t* mask) {
   if (words == 0 || mask == nullptr) return finish(hipErrorInvalidValue);
-  const hipError_t error = create_stream(out, 0, 0);
-  if (error == hipSuccess) (*out)->cu_mask.assign(mask, mask + words);
-  return error;
+  return call([&](Runtime&) {
+    const hipError_t error = create_stream(out, 0, 0);
+    if (error == hipSuccess) (*out)->cu_mask.assign(mask, mask + words);
+    return error;
+  });
 }
 HIPSYNTH_EXPORT hipError_t hipExtStreamGetCUMask(hipStream_t handle, uint32_t words, uint32_t* mask) {
   return call([&](Runtime& rt) -> hipError_t {
