@@ -215,7 +215,8 @@ HIPSYNTH_EXPORT hipError_t hipGraphLaunch(hipGraphExec_t executable, hipStream_t
     if (!executables().contains(executable)) return hipErrorInvalidValue;
     ihipStream_t* s = rt.stream(handle);
     if (s == nullptr) return hipErrorContextIsDestroyed;
-    for (const hipGraphExec::Step& step : executable->steps) {
+    const std::vector<hipGraphExec::Step> steps = executable->steps;  // a host node may wait for other threads
+    for (const hipGraphExec::Step& step : steps) {
       if (!step.enabled) continue;
       hipError_t error = rt.submit(handle, step.operation, step.type);
       if (error != hipSuccess) return error;

@@ -44,7 +44,7 @@ Operation fill_work(Runtime& rt, const hipMemsetParams& m) {
 
 Operation host_work(const hipHostNodeParams& p) {
   return [p] {
-    p.fn(p.userData);
+    Runtime::get().call_host([&] { p.fn(p.userData); });
     return hipSuccess;
   };
 }

@@ -220,6 +220,24 @@ hipError_t Runtime::submit(hipStream_t handle, Operation operation, NodeType typ
   return operation();
 }
 
+void Runtime::call_host(const std::function<void()>& function) {
+  struct Unlocked {
+    Runtime& rt;
+    ihipStream_t* const stream = std::exchange(rt.current_, nullptr);
+    const int depth = std::exchange(rt.depth_, 0);
+    explicit Unlocked(Runtime& runtime) : rt(runtime) {
+      for (int i = 0; i < depth; ++i) rt.mutex.unlock();
+    }
+    ~Unlocked() {
+      for (int i = 0; i < depth; ++i) rt.mutex.lock();
+      rt.depth_ = depth;
+      const bool exists = stream == &rt.default_stream_ || rt.streams.contains(stream);
+      rt.current_ = exists ? stream : nullptr;
+    }
+  } unlocked(*this);
+  function();
+}
+
 void Runtime::stop(const std::string& reason, const std::string& message) {
   stopping = true;
   results.fail(reason, message);
@@ -284,6 +302,16 @@ void Runtime::checkpoint() {
   write_cost_s_ = last_write_s_ - now;
 }
 
+void Runtime::enter() {
+  ++depth_;
+  trial.open();
+}
+
+void Runtime::leave() {
+  trial.close();
+  --depth_;
+}
+
 hipError_t call(const std::function<hipError_t(Runtime&)>& body) {
   Runtime& rt = Runtime::get();
   std::lock_guard<std::recursive_mutex> lock(rt.mutex);
@@ -293,11 +321,11 @@ hipError_t call(const std::function<hipError_t(Runtime&)>& body) {
     told = true;
     return finish(hipErrorNoDevice);
   }
-  const struct Opened {
-    Trial& trial;
-    explicit Opened(Trial& t) : trial(t) { trial.open(); }
-    ~Opened() { trial.close(); }
-  } opened(rt.trial);
+  const struct Entered {
+    Runtime& rt;
+    explicit Entered(Runtime& runtime) : rt(runtime) { rt.enter(); }
+    ~Entered() { rt.leave(); }
+  } entered(rt);
   try {
     return finish(body(rt));
   } catch (const SimError& error) {

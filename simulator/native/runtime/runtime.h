@@ -155,6 +155,10 @@ class Runtime {
   ihipStream_t* stream(hipStream_t handle);
   bool is_default(hipStream_t handle) { return stream(handle) == &default_stream_; }
   hipError_t submit(hipStream_t stream, Operation operation, NodeType type = NodeType::empty);
+  // Calls a function of the program without the lock, so that it may wait for another thread.
+  void call_host(const std::function<void()>& function);
+  void enter();  // an API call begins, with the lock
+  void leave();
 
   [[noreturn]] void stop(const std::string& reason, const std::string& message);
   // Ends the program, or keeps the failure for the process that it is embedded in.
@@ -169,6 +173,7 @@ class Runtime {
   std::map<size_t, std::unique_ptr<Module>> programs_;
   ihipStream_t default_stream_;
   ihipStream_t* current_ = nullptr;  // the stream whose operation is being executed
+  int depth_ = 0;                    // API calls in progress, each of which holds the lock
   void watch_time();
   double last_write_s_ = -1e9, write_cost_s_ = 0;
 };

@@ -130,8 +130,8 @@ hipError_t run_callback(hipStream_t s, std::function<void()> body) {
   return call([&](Runtime& rt) {
     return rt.submit(
         s,
-        [body] {
-          body();
+        [&rt, body] {
+          rt.call_host(body);
           return hipSuccess;
         },
         NodeType::host);
