@@ -15,6 +15,15 @@ struct Place {
   size_t slice_pitch = 0;  // bytes between slices
 };
 
+// Makes a copy or a fill in the legacy stream, which a capture may forbid.
+template <typename Work>
+hipError_t synchronous(Work work) {
+  return call([&](Runtime& rt) {
+    const hipError_t allowed = check_synchronous(rt);
+    return allowed == hipSuccess ? work() : allowed;
+  });
+}
+
 // Submits a copy; hipErrorInvalidValue if a device range exceeds its allocation or `kind` names host memory as device.
 hipError_t copy_block(Runtime& rt, Place dst, Place src, Block block, hipMemcpyKind kind, hipStream_t stream);
 hipError_t copy(Runtime& rt, void* dst, const void* src, size_t bytes, hipMemcpyKind kind, hipStream_t stream);

@@ -76,8 +76,9 @@ HIPSYNTH_EXPORT hipError_t hipSetDeviceFlags(unsigned flags) {
 // Every operation has finished when its call returns, so only the simulated clock has to advance.
 HIPSYNTH_EXPORT hipError_t hipDeviceSynchronize() {
   return call([](Runtime& rt) {
-    rt.timeline.wait(rt.timeline.last());
-    return hipSuccess;
+    const hipError_t allowed = check_wait_for_device(rt);
+    if (allowed == hipSuccess) rt.timeline.wait(rt.timeline.last());
+    return allowed;
   });
 }
 HIPSYNTH_EXPORT hipError_t hipDeviceReset() {

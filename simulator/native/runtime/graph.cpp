@@ -1,4 +1,4 @@
-// Operations on whole graphs: capture, instantiation, launch, update. For their nodes see graph_nodes.cpp.
+// Operations on whole graphs: instantiation, launch, update. For captures see capture.cpp, for nodes graph_nodes.cpp.
 #include "graph.h"
 
 #include <algorithm>
@@ -44,34 +44,6 @@ hipGraph_t copy_of(ihipGraph* original) {
   return copy;
 }
 
-hipError_t begin_capture(hipStream_t handle) {
-  return call([&](Runtime& rt) -> hipError_t {
-    auto value = reinterpret_cast<uintptr_t>(handle);
-    if (value == 0 || value == kStreamLegacy) return hipErrorStreamCaptureUnsupported;
-    ihipStream_t* s = rt.stream(handle);
-    if (s == nullptr) return hipErrorContextIsDestroyed;
-    if (s->capture != nullptr) return hipErrorIllegalState;
-    s->capture = new_graph();
-    return hipSuccess;
-  });
-}
-
-hipError_t end_capture(hipStream_t handle, hipGraph_t* out) {
-  return call([&](Runtime& rt) -> hipError_t {
-    ihipStream_t* s = rt.stream(handle);
-    if (out == nullptr) return hipErrorInvalidValue;
-    if (s == nullptr) return hipErrorContextIsDestroyed;
-    if (s->capture == nullptr) return hipErrorIllegalState;
-    hipGraph_t graph = s->capture;
-    s->capture = nullptr;
-    for (hipStream_t other : rt.streams) {
-      if (other->capture == graph) other->capture = nullptr;  // streams that joined the capture through events
-    }
-    *out = graph;
-    return hipSuccess;
-  });
-}
-
 hipError_t instantiate(hipGraphExec_t* out, hipGraph_t graph) {
   return call([&](Runtime&) -> hipError_t {
     if (out == nullptr || !known(graph)) return hipErrorInvalidValue;
@@ -81,17 +53,6 @@ hipError_t instantiate(hipGraphExec_t* out, hipGraph_t graph) {
     for (const hipGraphNode* node : nodes) executable->steps.push_back({node->operation, node->type, node->id});
     executables().insert(executable);
     *out = executable;
-    return hipSuccess;
-  });
-}
-
-hipError_t capture_status(hipStream_t handle, int* status, unsigned long long* id) {
-  return call([&](Runtime& rt) -> hipError_t {
-    ihipStream_t* s = rt.stream(handle);
-    if (status == nullptr) return hipErrorInvalidValue;
-    if (s == nullptr) return hipErrorContextIsDestroyed;
-    *status = s->capture != nullptr ? 1 : 0;
-    if (id != nullptr) *id = s->capture != nullptr ? s->id : 0;
     return hipSuccess;
   });
 }
@@ -161,18 +122,6 @@ void hipsynth::runtime::forget_graphs() {
   for (hipGraphExec_t executable : executables()) delete executable;
   graphs().clear();
   executables().clear();
-}
-
-HIPSYNTH_EXPORT hipError_t hipStreamBeginCapture(hipStream_t s, int) { return begin_capture(s); }
-HIPSYNTH_EXPORT hipError_t hipStreamEndCapture(hipStream_t s, hipGraph_t* out) { return end_capture(s, out); }
-HIPSYNTH_EXPORT hipError_t hipStreamIsCapturing(hipStream_t s, int* status) {
-  return capture_status(s, status, nullptr);
-}
-HIPSYNTH_EXPORT hipError_t hipStreamGetCaptureInfo(hipStream_t s, int* status, unsigned long long* id) {
-  return capture_status(s, status, id);
-}
-HIPSYNTH_EXPORT hipError_t hipThreadExchangeStreamCaptureMode(int* mode) {
-  return finish(mode == nullptr ? hipErrorInvalidValue : hipSuccess);
 }
 
 HIPSYNTH_EXPORT hipError_t hipGraphCreate(hipGraph_t* out, unsigned) {

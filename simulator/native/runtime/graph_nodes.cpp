@@ -13,7 +13,6 @@ HIPSYNTH_EXPORT hipError_t hipMemcpyToSymbol(const void* symbol, const void* src
 HIPSYNTH_EXPORT hipError_t hipMemcpyFromSymbol(void* dst, const void* symbol, size_t n, size_t offset,
                                                hipMemcpyKind kind);
 HIPSYNTH_EXPORT hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream);
-HIPSYNTH_EXPORT hipError_t hipFree(void* p);
 
 namespace {
 

@@ -12,12 +12,16 @@ constexpr size_t kPitchAlignment = 256;  // bytes; hipDeviceProp_t::texturePitch
 uint64_t address(const void* p) { return reinterpret_cast<uint64_t>(p); }
 
 hipError_t allocate_device(void** out, size_t bytes) {
-  return call([&](Runtime& rt) { return allocate(rt, out, bytes, Memory::Kind::device); });
+  return call([&](Runtime& rt) {
+    const hipError_t allowed = check_unsafe(rt);
+    return allowed == hipSuccess ? allocate(rt, out, bytes, Memory::Kind::device) : allowed;
+  });
 }
 
 hipError_t allocate_pinned(void** out, size_t bytes, unsigned flags) {
   return call([&](Runtime& rt) {
-    hipError_t error = allocate(rt, out, bytes, Memory::Kind::host);
+    hipError_t error = check_unsafe(rt);
+    if (error == hipSuccess) error = allocate(rt, out, bytes, Memory::Kind::host);
     if (error == hipSuccess && *out != nullptr) rt.pinned[*out] = {flags, false};
     return error;
   });
@@ -70,13 +74,14 @@ HIPSYNTH_EXPORT hipError_t hipExtMallocWithFlags(void** p, size_t bytes, unsigne
 
 HIPSYNTH_EXPORT hipError_t hipMallocManaged(void** p, size_t bytes, unsigned) {
   return call([&](Runtime& rt) -> hipError_t {
-    if (bytes == 0) return hipErrorInvalidValue;
-    return allocate(rt, p, bytes, Memory::Kind::managed);
+    if (hipError_t error = check_unsafe(rt); error != hipSuccess) return error;
+    return bytes == 0 ? hipErrorInvalidValue : allocate(rt, p, bytes, Memory::Kind::managed);
   });
 }
 
 HIPSYNTH_EXPORT hipError_t hipFree(void* p) {
   return call([&](Runtime& rt) -> hipError_t {
+    if (hipError_t error = check_unsafe(rt); error != hipSuccess) return error;
     // AMD's hipFree also releases pinned host memory.
     return release(p, rt.pinned.contains(p));
   });

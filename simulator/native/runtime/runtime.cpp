@@ -165,6 +165,8 @@ void Runtime::reset() {
     delete m;
   }
   streams.clear();
+  thread_streams_.clear();
+  captures.clear();
   events.clear();
   modules.clear();
   kernels.clear();
@@ -199,19 +201,33 @@ ihipModuleSymbol_t* Runtime::kernel(const void* stub) {
   return &kernels.emplace(stub, ihipModuleSymbol_t{&module, info, nullptr, ""}).first->second;
 }
 
+hipStream_t Runtime::add_stream(unsigned flags, int priority) {
+  auto* added = new ihipStream_t;
+  added->flags = flags;
+  added->priority = priority;
+  added->id = ++last_stream_id_;
+  streams.insert(added);
+  return added;
+}
+
 ihipStream_t* Runtime::stream(hipStream_t handle) {
   auto value = reinterpret_cast<uintptr_t>(handle);
-  if (value == 0 || value == kStreamLegacy || value == kStreamPerThread) return &default_stream_;
-  return streams.contains(handle) ? handle : nullptr;
+  if (value == 0 || value == kStreamLegacy) return &default_stream_;
+  if (value != kStreamPerThread) return streams.contains(handle) ? handle : nullptr;
+  hipStream_t& own = thread_streams_[std::this_thread::get_id()];
+  if (own == nullptr) own = add_stream(0, 0);
+  return own;
+}
+
+Capture* Runtime::capture_of(const ihipStream_t& stream) {
+  const auto capture = captures.find(stream.capture);
+  return capture == captures.end() ? nullptr : &capture->second;
 }
 
 hipError_t Runtime::submit(hipStream_t handle, Operation operation, NodeType type) {
   ihipStream_t* s = stream(handle);
   if (s == nullptr) return hipErrorContextIsDestroyed;
-  if (s->capture != nullptr) {
-    graph_append(s->capture, type, std::move(operation));
-    return hipSuccess;
-  }
+  if (Capture* capture = capture_of(*s)) return capture_work(*capture, *s, type, std::move(operation));
   if (current_ != nullptr) return operation();  // nested in another operation, such as a graph launch
   struct Scope {
     ihipStream_t*& slot;

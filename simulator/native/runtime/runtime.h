@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "capture.h"
 #include "config.h"
 #include "core/machine.h"
 #include "hip_abi.h"
@@ -21,7 +22,7 @@ struct ihipStream_t {
   unsigned flags = 0;
   int priority = 0;
   uint64_t id = 0;
-  ihipGraph* capture = nullptr;   // the graph being recorded, or null
+  uint64_t capture = 0;           // the capture in progress, or 0
   double tail_ns = 0;             // end time of all submitted work
   double modified_bytes = 0;      // in the L2s when its last kernel ended
   double kernel_end_ns = 0;       // of that kernel
@@ -32,7 +33,8 @@ struct ihipEvent_t {
   unsigned flags = 0;
   bool recorded = false;
   double time_ns = 0;
-  ihipStream_t* capture_stream = nullptr;  // recorded while that stream was capturing
+  uint64_t capture = 0;                   // recorded during that capture, which may have ended; or 0
+  hipsynth::runtime::Reached after = {};  // where in it
 };
 
 struct ihipModule_t {
@@ -118,6 +120,7 @@ class Runtime {
   std::map<const void*, Function> functions;  // host stub -> kernel symbol
   std::map<const void*, Variable> variables;  // host shadow -> device symbol
   std::set<hipStream_t> streams;
+  std::map<uint64_t, Capture> captures;
   std::set<hipEvent_t> events;
   std::set<hipModule_t> modules;
   std::map<const void*, Pinned> pinned;               // by address
@@ -151,9 +154,15 @@ class Runtime {
   // The kernel of a host stub, or null. Throws SimError.
   ihipModuleSymbol_t* kernel(const void* stub);
 
-  // Resolves a stream handle (null and the special handles mean the default stream); null if invalid.
+  hipStream_t add_stream(unsigned flags, int priority);
+  // Resolves a stream handle: null and hipStreamLegacy mean the default stream, hipStreamPerThread one of the calling
+  // thread. Null if invalid.
   ihipStream_t* stream(hipStream_t handle);
+  // The capture that a stream takes part in, or null.
+  Capture* capture_of(const ihipStream_t& stream);
+  bool executing() const { return current_ != nullptr; }  // the work of a stream
   bool is_default(hipStream_t handle) { return stream(handle) == &default_stream_; }
+  bool is_default(const ihipStream_t& stream) const { return &stream == &default_stream_; }
   hipError_t submit(hipStream_t stream, Operation operation, NodeType type = NodeType::empty);
   // Calls a function of the program without the lock, so that it may wait for another thread.
   void call_host(const std::function<void()>& function);
@@ -172,6 +181,8 @@ class Runtime {
   Runtime();
   std::map<size_t, std::unique_ptr<Module>> programs_;
   ihipStream_t default_stream_;
+  std::map<std::thread::id, hipStream_t> thread_streams_;  // hipStreamPerThread
+  uint64_t last_stream_id_ = 0;
   ihipStream_t* current_ = nullptr;  // the stream whose operation is being executed
   int depth_ = 0;                    // API calls in progress, each of which holds the lock
   void watch_time();

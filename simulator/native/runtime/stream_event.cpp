@@ -12,12 +12,7 @@ constexpr unsigned kEventWaitExternal = 1;
 hipError_t create_stream(hipStream_t* out, unsigned flags, int priority) {
   return call([&](Runtime& rt) -> hipError_t {
     if (out == nullptr || flags > 1) return hipErrorInvalidValue;
-    static uint64_t next_id = 1;
-    *out = new ihipStream_t;
-    (*out)->flags = flags;
-    (*out)->priority = std::min(std::max(priority, kGreatestPriority), kLeastPriority);
-    (*out)->id = next_id++;
-    rt.streams.insert(*out);
+    *out = rt.add_stream(flags, std::min(std::max(priority, kGreatestPriority), kLeastPriority));
     return hipSuccess;
   });
 }
@@ -27,7 +22,10 @@ hipError_t wait(hipStream_t handle) {
   return call([&](Runtime& rt) -> hipError_t {
     ihipStream_t* s = rt.stream(handle);
     if (s == nullptr) return hipErrorContextIsDestroyed;
-    if (s->capture != nullptr) return hipErrorStreamCaptureUnsupported;
+    if (Capture* capture = rt.capture_of(*s)) {
+      capture->invalidated = true;
+      return hipErrorStreamCaptureUnsupported;
+    }
     rt.timeline.wait(rt.ready(*s));
     return hipSuccess;
   });
@@ -36,7 +34,7 @@ hipError_t wait(hipStream_t handle) {
 hipError_t create_event(hipEvent_t* out, unsigned flags) {
   return call([&](Runtime& rt) -> hipError_t {
     if (out == nullptr) return hipErrorInvalidValue;
-    *out = new ihipEvent_t{flags, false, 0, nullptr};
+    *out = new ihipEvent_t{.flags = flags};
     rt.events.insert(*out);
     return hipSuccess;
   });
@@ -86,7 +84,11 @@ HIPSYNTH_EXPORT hipError_t hipExtStreamGetCUMask(hipStream_t handle, uint32_t wo
 }
 HIPSYNTH_EXPORT hipError_t hipStreamDestroy(hipStream_t s) {
   return call([&](Runtime& rt) -> hipError_t {
-    if (rt.streams.erase(s) == 0) return s == nullptr ? hipErrorInvalidHandle : hipErrorContextIsDestroyed;
+    const auto value = reinterpret_cast<uintptr_t>(s);
+    if (value == 0 || value == kStreamLegacy || value == kStreamPerThread) return hipErrorInvalidHandle;
+    if (!rt.streams.contains(s)) return hipErrorContextIsDestroyed;
+    forget_stream(rt, *s);
+    rt.streams.erase(s);
     delete s;
     return hipSuccess;
   });
@@ -118,8 +120,8 @@ HIPSYNTH_EXPORT hipError_t hipStreamWaitEvent(hipStream_t handle, hipEvent_t eve
     ihipStream_t* s = rt.stream(handle);
     if (s == nullptr || !rt.events.contains(event)) return hipErrorInvalidHandle;
     if (flags > kEventWaitExternal) return hipErrorInvalidValue;
-    if (event->capture_stream != nullptr && s->capture == nullptr) s->capture = event->capture_stream->capture;
-    if (s->capture == nullptr && event->recorded) s->tail_ns = std::max(s->tail_ns, event->time_ns);
+    if (rt.captures.contains(event->capture)) return capture_wait(rt, *s, event->capture, event->after);
+    if (s->capture == 0 && event->recorded) s->tail_ns = std::max(s->tail_ns, event->time_ns);
     return hipSuccess;
   });
 }
@@ -164,7 +166,9 @@ HIPSYNTH_EXPORT hipError_t hipEventRecord(hipEvent_t event, hipStream_t handle) 
     ihipStream_t* s = rt.stream(handle);
     if (!rt.events.contains(event)) return hipErrorInvalidHandle;
     if (s == nullptr) return hipErrorContextIsDestroyed;
-    event->capture_stream = s->capture != nullptr ? s : nullptr;
+    const Capture* capture = rt.capture_of(*s);
+    event->capture = s->capture;
+    event->after = capture == nullptr || !capture->reached.contains(s->id) ? Reached{} : capture->reached.at(s->id);
     return rt.submit(
         handle,
         [&rt, event]() -> hipError_t {

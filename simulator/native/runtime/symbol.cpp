@@ -38,7 +38,7 @@ hipError_t from_symbol(void* dst, const void* shadow, size_t n, size_t offset, h
 
 HIPSYNTH_EXPORT hipError_t hipMemcpyToSymbol(const void* symbol, const void* src, size_t n, size_t offset,
                                              hipMemcpyKind kind) {
-  return to_symbol(symbol, src, n, offset, kind, nullptr);
+  return synchronous([&] { return to_symbol(symbol, src, n, offset, kind, nullptr); });
 }
 HIPSYNTH_EXPORT hipError_t hipMemcpyToSymbolAsync(const void* symbol, const void* src, size_t n, size_t offset,
                                                   hipMemcpyKind kind, hipStream_t stream) {
@@ -46,7 +46,7 @@ HIPSYNTH_EXPORT hipError_t hipMemcpyToSymbolAsync(const void* symbol, const void
 }
 HIPSYNTH_EXPORT hipError_t hipMemcpyFromSymbol(void* dst, const void* symbol, size_t n, size_t offset,
                                                hipMemcpyKind kind) {
-  return from_symbol(dst, symbol, n, offset, kind, nullptr);
+  return synchronous([&] { return from_symbol(dst, symbol, n, offset, kind, nullptr); });
 }
 HIPSYNTH_EXPORT hipError_t hipMemcpyFromSymbolAsync(void* dst, const void* symbol, size_t n, size_t offset,
                                                     hipMemcpyKind kind, hipStream_t stream) {

@@ -105,7 +105,7 @@ uint32_t bits(int value) { return static_cast<uint32_t>(value); }
 }  // namespace
 
 HIPSYNTH_EXPORT hipError_t hipMemcpy(void* dst, const void* src, size_t n, hipMemcpyKind kind) {
-  return copy_call(dst, src, n, kind, nullptr);
+  return synchronous([&] { return copy_call(dst, src, n, kind, nullptr); });
 }
 HIPSYNTH_EXPORT hipError_t hipMemcpyAsync(void* dst, const void* src, size_t n, hipMemcpyKind kind, hipStream_t s) {
   return copy_call(dst, src, n, kind, s);
@@ -115,13 +115,13 @@ HIPSYNTH_EXPORT hipError_t hipMemcpyWithStream(void* dst, const void* src, size_
   return copy_call(dst, src, n, kind, s);
 }
 HIPSYNTH_EXPORT hipError_t hipMemcpyHtoD(void* dst, const void* src, size_t n) {
-  return copy_call(dst, src, n, hipMemcpyHostToDevice, nullptr);
+  return synchronous([&] { return copy_call(dst, src, n, hipMemcpyHostToDevice, nullptr); });
 }
 HIPSYNTH_EXPORT hipError_t hipMemcpyDtoH(void* dst, void* src, size_t n) {
-  return copy_call(dst, src, n, hipMemcpyDeviceToHost, nullptr);
+  return synchronous([&] { return copy_call(dst, src, n, hipMemcpyDeviceToHost, nullptr); });
 }
 HIPSYNTH_EXPORT hipError_t hipMemcpyDtoD(void* dst, void* src, size_t n) {
-  return copy_call(dst, src, n, hipMemcpyDeviceToDevice, nullptr);
+  return synchronous([&] { return copy_call(dst, src, n, hipMemcpyDeviceToDevice, nullptr); });
 }
 HIPSYNTH_EXPORT hipError_t hipMemcpyHtoDAsync(void* dst, const void* src, size_t n, hipStream_t s) {
   return copy_call(dst, src, n, hipMemcpyHostToDevice, s);
@@ -134,7 +134,7 @@ HIPSYNTH_EXPORT hipError_t hipMemcpyDtoDAsync(void* dst, void* src, size_t n, hi
 }
 HIPSYNTH_EXPORT hipError_t hipMemcpyPeer(void* dst, int dst_device, const void* src, int src_device, size_t n) {
   if (dst_device != 0 || src_device != 0) return finish(hipErrorInvalidDevice);
-  return copy_call(dst, src, n, hipMemcpyDeviceToDevice, nullptr);
+  return synchronous([&] { return copy_call(dst, src, n, hipMemcpyDeviceToDevice, nullptr); });
 }
 HIPSYNTH_EXPORT hipError_t hipMemcpyPeerAsync(void* dst, int dst_device, const void* src, int src_device, size_t n,
                                               hipStream_t s) {
@@ -143,72 +143,82 @@ HIPSYNTH_EXPORT hipError_t hipMemcpyPeerAsync(void* dst, int dst_device, const v
 }
 HIPSYNTH_EXPORT hipError_t hipMemcpy2D(void* dst, size_t dst_pitch, const void* src, size_t src_pitch, size_t width,
                                        size_t height, hipMemcpyKind kind) {
-  return copy_2d(dst, dst_pitch, src, src_pitch, width, height, kind, nullptr);
+  return synchronous([&] { return copy_2d(dst, dst_pitch, src, src_pitch, width, height, kind, nullptr); });
 }
 HIPSYNTH_EXPORT hipError_t hipMemcpy2DAsync(void* dst, size_t dst_pitch, const void* src, size_t src_pitch,
                                             size_t width, size_t height, hipMemcpyKind kind, hipStream_t s) {
   return copy_2d(dst, dst_pitch, src, src_pitch, width, height, kind, s);
 }
-HIPSYNTH_EXPORT hipError_t hipMemcpyParam2D(const hip_Memcpy2D* p) { return copy_param_2d(p, nullptr); }
+HIPSYNTH_EXPORT hipError_t hipMemcpyParam2D(const hip_Memcpy2D* p) {
+  return synchronous([&] { return copy_param_2d(p, nullptr); });
+}
 HIPSYNTH_EXPORT hipError_t hipMemcpyParam2DAsync(const hip_Memcpy2D* p, hipStream_t s) { return copy_param_2d(p, s); }
-HIPSYNTH_EXPORT hipError_t hipMemcpy3D(const hipMemcpy3DParms* p) { return copy_3d(p, nullptr); }
+HIPSYNTH_EXPORT hipError_t hipMemcpy3D(const hipMemcpy3DParms* p) {
+  return synchronous([&] { return copy_3d(p, nullptr); });
+}
 HIPSYNTH_EXPORT hipError_t hipMemcpy3DAsync(const hipMemcpy3DParms* p, hipStream_t s) { return copy_3d(p, s); }
 
-HIPSYNTH_EXPORT hipError_t hipDrvMemcpy2DUnaligned(const hip_Memcpy2D* p) { return copy_param_2d(p, nullptr); }
-HIPSYNTH_EXPORT hipError_t hipDrvMemcpy3D(const HIP_MEMCPY3D* p) { return copy_param_3d(p, nullptr); }
+HIPSYNTH_EXPORT hipError_t hipDrvMemcpy2DUnaligned(const hip_Memcpy2D* p) {
+  return synchronous([&] { return copy_param_2d(p, nullptr); });
+}
+HIPSYNTH_EXPORT hipError_t hipDrvMemcpy3D(const HIP_MEMCPY3D* p) {
+  return synchronous([&] { return copy_param_3d(p, nullptr); });
+}
 HIPSYNTH_EXPORT hipError_t hipDrvMemcpy3DAsync(const HIP_MEMCPY3D* p, hipStream_t s) { return copy_param_3d(p, s); }
 
-HIPSYNTH_EXPORT hipError_t hipMemset(void* dst, int value, size_t n) { return fill(dst, bits(value), 1, n, nullptr); }
+HIPSYNTH_EXPORT hipError_t hipMemset(void* dst, int value, size_t n) {
+  return synchronous([&] { return fill(dst, bits(value), 1, n, nullptr); });
+}
 HIPSYNTH_EXPORT hipError_t hipMemsetAsync(void* dst, int value, size_t n, hipStream_t s) {
   return fill(dst, bits(value), 1, n, s);
 }
 HIPSYNTH_EXPORT hipError_t hipMemsetD8(void* dst, unsigned char value, size_t n) {
-  return fill(dst, value, 1, n, nullptr);
+  return synchronous([&] { return fill(dst, value, 1, n, nullptr); });
 }
 HIPSYNTH_EXPORT hipError_t hipMemsetD8Async(void* dst, unsigned char value, size_t n, hipStream_t s) {
   return fill(dst, value, 1, n, s);
 }
 HIPSYNTH_EXPORT hipError_t hipMemsetD16(void* dst, unsigned short value, size_t n) {
-  return fill(dst, value, 2, n, nullptr);
+  return synchronous([&] { return fill(dst, value, 2, n, nullptr); });
 }
 HIPSYNTH_EXPORT hipError_t hipMemsetD16Async(void* dst, unsigned short value, size_t n, hipStream_t s) {
   return fill(dst, value, 2, n, s);
 }
 HIPSYNTH_EXPORT hipError_t hipMemsetD32(void* dst, int value, size_t n) {
-  return fill(dst, bits(value), 4, n, nullptr);
+  return synchronous([&] { return fill(dst, bits(value), 4, n, nullptr); });
 }
 HIPSYNTH_EXPORT hipError_t hipMemsetD32Async(void* dst, int value, size_t n, hipStream_t s) {
   return fill(dst, bits(value), 4, n, s);
 }
 HIPSYNTH_EXPORT hipError_t hipMemset2D(void* dst, size_t pitch, int value, size_t width, size_t height) {
-  return fill_2d(dst, pitch, bits(value), 1, width, height, nullptr);
+  return synchronous([&] { return fill_2d(dst, pitch, bits(value), 1, width, height, nullptr); });
 }
 HIPSYNTH_EXPORT hipError_t hipMemset2DAsync(void* dst, size_t pitch, int value, size_t width, size_t height,
                                             hipStream_t s) {
   return fill_2d(dst, pitch, bits(value), 1, width, height, s);
 }
 HIPSYNTH_EXPORT hipError_t hipMemset3D(hipPitchedPtr p, int value, hipExtent e) {
-  return fill_3d(p, value, e, nullptr);
+  return synchronous([&] { return fill_3d(p, value, e, nullptr); });
 }
 HIPSYNTH_EXPORT hipError_t hipMemset3DAsync(hipPitchedPtr p, int value, hipExtent e, hipStream_t s) {
   return fill_3d(p, value, e, s);
 }
 HIPSYNTH_EXPORT hipError_t hipMemsetD2D8(void* dst, size_t pitch, unsigned char value, size_t width, size_t height) {
-  return fill_2d(dst, pitch, value, 1, width, height, nullptr);
+  return synchronous([&] { return fill_2d(dst, pitch, value, 1, width, height, nullptr); });
 }
 HIPSYNTH_EXPORT hipError_t hipMemsetD2D8Async(void* dst, size_t pitch, unsigned char value, size_t width, size_t height,
                                               hipStream_t s) {
   return fill_2d(dst, pitch, value, 1, width, height, s);
 }
 HIPSYNTH_EXPORT hipError_t hipMemsetD2D16(void* dst, size_t pitch, unsigned short value, size_t width, size_t height) {
-  return fill_2d(dst, pitch, value, 2, width, height, nullptr);
+  return synchronous([&] { return fill_2d(dst, pitch, value, 2, width, height, nullptr); });
 }
 HIPSYNTH_EXPORT hipError_t hipMemsetD2D16Async(void* dst, size_t pitch, unsigned short value, size_t width,
                                                size_t height, hipStream_t s) {
   return fill_2d(dst, pitch, value, 2, width, height, s);
 }
 HIPSYNTH_EXPORT hipError_t hipMemsetD2D32(void* dst, size_t pitch, unsigned value, size_t width, size_t height) {
-  return fill_2d(dst, pitch, value, 4, width, height, nullptr);
+  return synchronous([&] { return fill_2d(dst, pitch, value, 4, width, height, nullptr); });
 }
 HIPSYNTH_EXPORT hipError_t hipMemsetD2D32Async(void* dst, size_t pitch, unsigned value, size_t width, size_t height,
                                                hipStream_t s) {

@@ -1,4 +1,4 @@
-// Captures: graphs rebuilt in a loop.
+// Captures: graphs rebuilt in a loop, what a capture forbids, forks and joins.
 #include "check.h"
 
 constexpr int kItems = 64;
@@ -34,12 +34,110 @@ static void updates(hipStream_t stream, int* data) {
   OK(hipGraphExecDestroy(executable));
 }
 
+#define INVALIDATES(mode, call, error)                                         \
+  do {                                                                         \
+    OK(hipStreamBeginCapture(stream, mode));                                   \
+    FAILS(call, error);                                                        \
+    OK(hipStreamIsCapturing(stream, &status));                                 \
+    CHECK(status == hipStreamCaptureStatusInvalidated);                        \
+    FAILS(hipMemsetAsync(data, 0, 4, stream), hipErrorStreamCaptureInvalidated); \
+    FAILS(hipStreamEndCapture(stream, &graph), hipErrorStreamCaptureInvalidated); \
+    CHECK(graph == nullptr);                                                   \
+    OK(hipStreamIsCapturing(stream, &status));                                 \
+    CHECK(status == hipStreamCaptureStatusNone);                               \
+  } while (0)
+
+static void forbidden(hipStream_t stream, int* data) {
+  int value = 0;
+  void* more;
+  hipGraph_t graph;
+  hipStreamCaptureStatus status;
+  const auto global = hipStreamCaptureModeGlobal, local = hipStreamCaptureModeThreadLocal;
+  INVALIDATES(global, hipMemcpy(&value, data, 4, hipMemcpyDeviceToHost), hipErrorStreamCaptureImplicit);
+  INVALIDATES(local, hipMemset(data, 0, 4), hipErrorStreamCaptureImplicit);
+  INVALIDATES(global, hipDeviceSynchronize(), hipErrorStreamCaptureUnsupported);
+  INVALIDATES(global, hipStreamSynchronize(stream), hipErrorStreamCaptureUnsupported);
+  INVALIDATES(hipStreamCaptureModeRelaxed, hipStreamQuery(stream), hipErrorStreamCaptureUnsupported);
+  INVALIDATES(global, hipMalloc(&more, 4), hipErrorStreamCaptureUnsupported);
+  // Allocations are allowed in relaxed mode, that of the capture or that of the thread.
+  OK(hipStreamBeginCapture(stream, hipStreamCaptureModeRelaxed));
+  OK(hipMalloc(&more, 4));
+  OK(hipFree(more));
+  OK(hipStreamEndCapture(stream, &graph));
+  hipStreamCaptureMode mode = hipStreamCaptureModeRelaxed;
+  OK(hipStreamBeginCapture(stream, global));
+  OK(hipThreadExchangeStreamCaptureMode(&mode));
+  CHECK(mode == global);
+  OK(hipMalloc(&more, 4));
+  OK(hipThreadExchangeStreamCaptureMode(&mode));
+  OK(hipStreamEndCapture(stream, &graph));
+}
+
+static void forks(hipStream_t stream, int* data) {
+  int value = 0;
+  hipStream_t side;
+  hipEvent_t fork, join;
+  hipGraph_t graph;
+  hipStreamCaptureStatus status;
+  OK(hipStreamCreate(&side));
+  OK(hipEventCreate(&fork));
+  OK(hipEventCreate(&join));
+  for (bool joined : {false, true}) {
+    OK(hipStreamBeginCapture(stream, hipStreamCaptureModeGlobal));
+    OK(hipEventRecord(fork, stream));
+    OK(hipStreamWaitEvent(side, fork, 0));
+    add<<<1, kItems, 0, side>>>(data, 1);
+    OK(hipEventRecord(join, side));
+    FAILS(hipStreamWaitEvent(nullptr, join, 0), hipErrorStreamCaptureImplicit);
+    FAILS(hipStreamEndCapture(side, &graph), hipErrorStreamCaptureUnmatched);
+    if (joined) OK(hipStreamWaitEvent(stream, join, 0));
+    FAILS(hipStreamEndCapture(stream, &graph), joined ? hipSuccess : hipErrorStreamCaptureUnjoined);
+    OK(hipStreamIsCapturing(side, &status));
+    CHECK(status == hipStreamCaptureStatusNone && (graph != nullptr) == joined);
+  }
+  // An event of a capture that has ended makes no stream join the next one, nor does one of a stream that is gone.
+  OK(hipMemset(data, 0, sizeof(int)));
+  OK(hipStreamBeginCapture(stream, hipStreamCaptureModeRelaxed));
+  OK(hipStreamWaitEvent(side, join, 0));
+  OK(hipStreamIsCapturing(side, &status));
+  CHECK(status == hipStreamCaptureStatusNone);
+  OK(hipStreamEndCapture(stream, &graph));
+  OK(hipStreamBeginCapture(side, hipStreamCaptureModeRelaxed));
+  OK(hipEventRecord(join, side));
+  OK(hipStreamDestroy(side));
+  OK(hipStreamWaitEvent(stream, join, 0));
+  add<<<1, kItems, 0, stream>>>(data, 9);
+  OK(hipMemcpy(&value, data, sizeof value, hipMemcpyDeviceToHost));
+  CHECK(value == 9);
+}
+
+// A capture of the calling thread's own stream takes nothing from the default stream.
+static void own_stream(int* data) {
+  int value = 0;
+  hipGraph_t graph;
+  size_t count = 0;
+  OK(hipMemset(data, 0, sizeof(int)));
+  add<<<1, kItems, 0, hipStreamPerThread>>>(data, 3);
+  OK(hipStreamBeginCapture(hipStreamPerThread, hipStreamCaptureModeRelaxed));
+  add<<<1, kItems, 0, hipStreamPerThread>>>(data, 100);
+  add<<<1, kItems>>>(data, 4);
+  OK(hipMemcpy(&value, data, sizeof value, hipMemcpyDeviceToHost));
+  CHECK(value == 7);
+  OK(hipStreamEndCapture(hipStreamPerThread, &graph));
+  OK(hipGraphGetNodes(graph, nullptr, &count));
+  CHECK(count == 1);
+  FAILS(hipStreamDestroy(hipStreamPerThread), hipErrorInvalidHandle);
+}
+
 int main() {
   int* data;
   hipStream_t stream;
   OK(hipMalloc(&data, kItems * sizeof(int)));
   OK(hipStreamCreate(&stream));
   updates(stream, data);
+  forbidden(stream, data);
+  forks(stream, data);
+  own_stream(data);
   std::printf("captures ok\n");
   return 0;
 }
