@@ -24,7 +24,7 @@ PROGRAMS: dict[str, tuple[str, dict[str, int]]] = {
     "atomics": ("atomics ok", {"histogram": 1}),
     "two_kernels": ("two kernels ok", {"fill<int, 3>": 1, "fill<double, 5>": 1, "combine": 4}),
     "graphs": ("graphs ok", {"add": 10}),
-    "captures": ("captures ok", {"add": 11}),
+    "captures": ("captures ok", {"add": 14}),
     "callbacks": ("callbacks ok", {"add": 4}),
     "device_heap": ("device heap ok", {"lists": 1, "keep": 1, "take": 1}),
     "grid_barrier": ("grid barrier ok", {"relay": 1, "alone": 6}),

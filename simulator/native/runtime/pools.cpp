@@ -60,12 +60,20 @@ void take(hipMemPool_t pool, const void* p, size_t bytes) {
   pool->most_reserved = std::max(pool->most_reserved, pool->used);
 }
 
-// `pool`: null for the current one.
-hipError_t allocate_in_stream(void** out, size_t bytes, hipMemPool_t pool, hipStream_t stream) {
+hipError_t no_work() { return hipSuccess; }
+
+// `pool`: null for the current one. In a capture the memory is the graph's, for all its launches, as that of
+// hipGraphAddMemAllocNode.
+hipError_t allocate_in_stream(void** out, size_t bytes, hipMemPool_t pool, hipStream_t handle) {
   return call([&](Runtime& rt) -> hipError_t {
-    if (rt.stream(stream) == nullptr || (pool != nullptr && !known(pool))) return hipErrorInvalidValue;
+    const ihipStream_t* s = rt.stream(handle);
+    if (out == nullptr || s == nullptr || (pool != nullptr && !known(pool))) return hipErrorInvalidValue;
+    const bool captured = s->capture != 0 && bytes != 0;
+    if (captured) {
+      if (hipError_t error = rt.submit(handle, no_work, NodeType::mem_alloc); error != hipSuccess) return error;
+    }
     const hipError_t error = allocate(rt, out, bytes, Memory::Kind::device);
-    if (error == hipSuccess && *out != nullptr) take(pool != nullptr ? pool : current_pool(), *out, bytes);
+    if (error == hipSuccess && *out != nullptr && !captured) take(pool != nullptr ? pool : current_pool(), *out, bytes);
     return error;
   });
 }
@@ -107,8 +115,15 @@ HIPSYNTH_EXPORT hipError_t hipMallocAsync(void** p, size_t bytes, hipStream_t st
 HIPSYNTH_EXPORT hipError_t hipMallocFromPoolAsync(void** p, size_t bytes, hipMemPool_t pool, hipStream_t stream) {
   return pool == nullptr ? finish(hipErrorInvalidValue) : allocate_in_stream(p, bytes, pool, stream);
 }
-HIPSYNTH_EXPORT hipError_t hipFreeAsync(void* p, hipStream_t stream) {
-  return call([&](Runtime& rt) { return rt.submit(stream, [p] { return release(p, false); }); });
+// In a capture nothing is freed, because the graph's next launch needs the memory at the same address.
+HIPSYNTH_EXPORT hipError_t hipFreeAsync(void* p, hipStream_t handle) {
+  return call([&](Runtime& rt) -> hipError_t {
+    const ihipStream_t* s = rt.stream(handle);
+    if (s == nullptr || s->capture == 0) return rt.submit(handle, [p] { return release(p, false); });
+    if (p == nullptr) return hipSuccess;
+    if (rt.memory().find(reinterpret_cast<uint64_t>(p), 1) == nullptr) return hipErrorInvalidValue;
+    return rt.submit(handle, no_work, NodeType::mem_free);
+  });
 }
 
 HIPSYNTH_EXPORT hipError_t hipDeviceGetDefaultMemPool(hipMemPool_t* pool, int device) {

@@ -1,4 +1,4 @@
-// Captures: graphs rebuilt in a loop, what a capture forbids, forks and joins.
+// Captures: graphs rebuilt in a loop, what a capture forbids, forks and joins, memory of a graph.
 #include "check.h"
 
 constexpr int kItems = 64;
@@ -32,6 +32,35 @@ static void updates(hipStream_t stream, int* data) {
     CHECK(host[kItems - 1] == round * 0x01010101 + 1);
   }
   OK(hipGraphExecDestroy(executable));
+}
+
+// The memory of a captured allocation belongs to the graph, for all launches.
+static void memory(hipStream_t stream) {
+  int *scratch, host[kItems] = {};
+  hipGraph_t graph;
+  hipGraphExec_t executable;
+  OK(hipStreamBeginCapture(stream, hipStreamCaptureModeGlobal));
+  OK(hipMallocAsync((void**)&scratch, sizeof host, stream));
+  OK(hipMemsetAsync(scratch, 0, sizeof host, stream));
+  add<<<1, kItems, 0, stream>>>(scratch, 5);
+  OK(hipMemcpyAsync(host, scratch, sizeof host, hipMemcpyDeviceToHost, stream));
+  OK(hipFreeAsync(scratch, stream));
+  OK(hipStreamEndCapture(stream, &graph));
+  hipGraphNode_t nodes[5];
+  size_t count = 5;
+  hipGraphNodeType first, last;
+  OK(hipGraphGetNodes(graph, nodes, &count));
+  OK(hipGraphNodeGetType(nodes[0], &first));
+  OK(hipGraphNodeGetType(nodes[count - 1], &last));
+  CHECK(count == 5 && first == hipGraphNodeTypeMemAlloc && last == hipGraphNodeTypeMemFree);
+  OK(hipGraphInstantiate(&executable, graph, nullptr, nullptr, 0));
+  for (int round = 0; round < 3; ++round) {
+    host[7] = 0;
+    OK(hipGraphLaunch(executable, stream));
+    CHECK(host[7] == 5);
+  }
+  OK(hipGraphExecDestroy(executable));
+  OK(hipGraphDestroy(graph));
 }
 
 #define INVALIDATES(mode, call, error)                                         \
@@ -135,6 +164,7 @@ int main() {
   OK(hipMalloc(&data, kItems * sizeof(int)));
   OK(hipStreamCreate(&stream));
   updates(stream, data);
+  memory(stream);
   forbidden(stream, data);
   forks(stream, data);
   own_stream(data);
