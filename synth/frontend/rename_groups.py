@@ -31,8 +31,8 @@ _DIRECTIVE_WORDS = {"defined", "__has_include", "__VA_ARGS__", "__VA_OPT__"}
 _PRAGMA_WORDS = {"once", "unroll", "nounroll", "clang", "loop", "GCC", "omp", "pragma", "push", "pop", "pack"} | {
     "unroll_count", "vectorize", "enable", "disable", "diagnostic", "ignored", "optimize", "parallel", "simd",
 }  # fmt: skip
-_NAMES_FUNCTION = {"__func__", "__FUNCTION__"}
-_NAMES_SIGNATURE = {"__PRETTY_FUNCTION__", "source_location"}
+_NAMES_FUNCTION = {"__func__", "__FUNCTION__", "__builtin_FUNCTION"}
+_NAMES_SIGNATURE = {"__PRETTY_FUNCTION__", "__builtin_FUNCSIG", "source_location"}
 _FINDS_BY_STRING = re.compile(rb"hipModuleGet(?:Function|Global|TexRef)|hipGetSymbol|dlsym|hiprtc")
 # Members that library templates look up in a user's class, and whose absence changes behaviour without an error.
 _PROTOCOL = frozenset(
@@ -363,11 +363,11 @@ def _keep_revealed(s: SpellingTable, user_entities: set[Entity]) -> None:
         shows = revealing.get(token.text, set()) | {token.text}
         if token.text == "assert":
             signatures |= _keep_assertion(s, i)
-        elif shows & _NAMES_SIGNATURE:
+        elif shows & (_NAMES_SIGNATURE | _NAMES_FUNCTION):
             _keep_function(s, token.start)
-            signatures = True
-        elif shows & _NAMES_FUNCTION:
-            _keep_function(s, token.start)
+            if _is_in_head(s, i):  # as a default argument it names the caller
+                s.keep((e.name for e in user_entities if e.category in ("function", "method")), "printed")
+            signatures |= bool(shows & _NAMES_SIGNATURE)
         elif token.text == "typeid":
             signatures = True
     if signatures:
@@ -387,6 +387,13 @@ def _revealing_macros(s: SpellingTable) -> dict[str, set[str]]:
 
 def _enclosing_functions(s: SpellingTable, offset: int) -> list[tuple[int, int]]:
     return [(a, b) for a, b in s.unit.functions if a <= offset < b]
+
+
+def _is_in_head(s: SpellingTable, i: int) -> bool:
+    """Whether a token is in no function's body: in a declaration, or before a function's first brace."""
+    tokens, offset = s.unit.tokens, s.unit.tokens[i].start
+    heads = [start for start, _ in _enclosing_functions(s, offset)]
+    return not any(token.text == "{" for token in tokens[:i] for start in heads[-1:] if token.start >= start)
 
 
 def _keep_function(s: SpellingTable, offset: int) -> None:

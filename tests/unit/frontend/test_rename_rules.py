@@ -124,6 +124,12 @@ KEPT = [
     ("shown", '#define SHOW_(e_) printf("%s %d", #e_, e_)\nint main() { int val_ = 3; SHOW_(val_ + 1); }', "val_"),
     ("pasted", "#define P_(a_) int pre_##a_ = 1\nP_(post_); int w_ = pre_post_;", "post_ pre_ pre_post_"),
     ("own name printed", "const char* who_() { return __func__; }", "who_"),
+    ("own name by a builtin", "const char* who_() { return __builtin_FUNCTION(); }", "who_"),
+    (
+        "the caller's name",
+        "void log_(const char* who_ = __builtin_FUNCTION()); void work_() { log_(); } void rest_() { work_(); }",
+        "work_ rest_ log_",
+    ),
     (
         "literal suffix",
         'constexpr unsigned long long operator""_km(unsigned long long v_) { return v_; } auto d_ = 5_km;',
