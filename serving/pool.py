@@ -71,8 +71,8 @@ class Worker:
         return self.process.returncode is None
 
     async def ask(self, kind: str, request: object, on_said: OnSaid = None) -> JsonObject:
-        """The document of a request; `on_said` is told what the work does. Raises Problem, or WorkerLost (NotTaken) if
-        the process ends; if the task is cancelled, the process gives the request up first."""
+        """The document of a request; `on_said` is told what the work does. Raises WorkerProblem, or WorkerLost
+        (NotTaken) if the process ends; if the task is cancelled, the process gives the request up first."""
         self.taken = False
         answering = asyncio.ensure_future(
             self._exchange_messages(json.dumps({"kind": kind, "body": to_json(request)}).encode(), on_said)

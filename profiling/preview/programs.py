@@ -107,7 +107,7 @@ def write_source(text: str, folder: Path) -> Path:
 
 def compile_device_code(path: Path, arch: str, flags: str, out: Path, limits: CompileLimits | None = None) -> Code:
     """Compiles the device side of `path` for one architecture, in the folder `out`; it may have no kernel if the host
-    side loads some. Raises CompileError, BadInput without a kernel, and MissingDependency without a compiler."""
+    side loads some. Raises CompileFailed, BadInput without a kernel, and MissingDependency without a compiler."""
     try:
         build = compile_device(path, arch, flags, out, limits=limits)
     except BadInput as error:

@@ -148,8 +148,8 @@ def record_launches(run: HostRun, signatures: Mapping[str, str], keep: bool = Tr
     """Runs a program's host code; `keep`: the recording goes to the cache. `signatures`: demangled names of its kernels
     by symbol.
 
-    A program whose host side does not compile or link makes no launches (Reason.NO_HOST_CODE). Raises Missing if
-    nothing can be isolated, BadInput if the program damaged the record.
+    A program whose host side does not compile or link makes no launches (Reason.NO_HOST_CODE). Raises
+    MissingDependency if nothing can be isolated, BadInput if the program damaged the record.
     """
     out = run.source.parent / "host"
     try:
@@ -242,7 +242,7 @@ def load_recording(entry: Path, signatures: Mapping[str, str]) -> Recording | No
 
 
 def store_recording(entry: Path, head: RecordingHead, data: bytes) -> None:
-    """Keeps a recording, and deletes the oldest ones. PreviewFailure to cache is not an error."""
+    """Keeps a recording, and deletes the oldest ones. Failure to cache is not an error."""
     try:
         with replace_atomically(entry) as fresh:
             fresh.write_bytes(json.dumps(asdict(head)).encode() + b"\n" + data)

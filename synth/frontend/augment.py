@@ -44,7 +44,7 @@ class AugmentSummary:
     """Counts of an augment run; `reused` base programs were finished by an earlier run.
 
     `names` are the names that the base programs declare; `kept` counts those that stayed in copies, by reason (see
-    `spellings.REASONS`), and `kept_names` lists them: program -> name -> reason.
+    `rename_groups.REASONS`), and `kept_names` lists them: program -> name -> reason.
     """
 
     out: str

@@ -1,4 +1,4 @@
-"""Runs passes by name, in order. A pass is a module in `passes` with a function `apply`."""
+"""Runs passes by name, in order. A pass is a module in `passes` with a function `apply_pass`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def pass_names() -> tuple[str, ...]:
 
 
 def find_pass(name: str) -> Pass:
-    """The `apply` function of a pass; raises UsageError for an unknown name."""
+    """The `apply_pass` function of a pass; raises UsageError for an unknown name."""
     if name not in pass_names():
         raise UsageError(
             f"unknown pass {name!r}",

@@ -1,6 +1,6 @@
 """Shared by the passes that change how code is written: sites drawn by a seed.
 
-Such a pass need not be right every time: `proof` compiles each result, and one with other machine code is dropped.
+Such a pass need not be right every time: `equivalence` compiles each result, and drops one with other machine code.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from hipsynth.source.skeletons import control_skeleton, token_skeleton
 
 RELEASED_BACKENDS = ("sim", "preview")
 CODE_DIGITS = 16  # of the code object's SHA-256
-FACT_COUNTERS = frozenset({"SQ_ITEMS"})  # the others of training.data.auxiliary are parts of metrics
+FACT_COUNTERS = frozenset({"SQ_ITEMS"})  # the others of training.data.work_facts are parts of metrics
 _SAME = ("arguments", "arch", "device", "flags", "kernel_index", "kernel", "dispatches", "same_shape", "duration_ns")
 
 

@@ -28,7 +28,7 @@ ATTEMPTS = 6
 @dataclass(frozen=True)
 class Renaming:
     """Edits of one file, old spelling -> its new spellings (several if it is used in several scopes), and the names
-    that stay, each with the reason, one of `spellings.REASONS`."""
+    that stay, each with the reason, one of `rename_groups.REASONS`."""
 
     edits: tuple[Edit, ...]
     names: dict[str, frozenset[str]]
@@ -42,7 +42,7 @@ class Renaming:
 def plan_renaming(unit: ParsedUnit, seed: int, keep: frozenset[str] = frozenset()) -> Renaming:
     """The edits that rename a unit. The same text, seed and `keep` give the same edits on every machine.
 
-    `keep` holds spellings to leave unchanged, in addition to those that the rules in `spellings` keep.
+    `keep` holds spellings to leave unchanged, in addition to those that the rules in `rename_groups` keep.
     """
     spellings = collect_spellings(unit)
     spellings.kept_spellings |= dict.fromkeys(keep - spellings.kept_spellings.keys(), "unsafe")
