@@ -324,9 +324,16 @@ Dispatch Device::Impl::reuse(const Launch& launch, const LaunchPlan& plan, Repea
   return d;
 }
 
+// What is known of equal dispatches; null if none of a kernel is looked for.
+Repeat* Device::Impl::find_repeat(const Launch& launch, const LaunchPlan& plan) {
+  if (!options.reuse || options.keep_l2 || tally || !traits_of(launch).repeatable) return nullptr;
+  return &repeats.find(launch, plan, plan.scratch_lane_bytes ? runtime.scratch(1) : 0, memory.layout());
+}
+
 Dispatch Device::Impl::run_or_reuse(const Launch& launch, const LaunchPlan& plan) {
-  if (!options.reuse || options.keep_l2 || tally || !traits_of(launch).repeatable) return run(launch, plan, nullptr);
-  Repeat& repeat = repeats.find(launch, plan, plan.scratch_lane_bytes ? runtime.scratch(1) : 0, memory.layout());
+  Repeat* found = find_repeat(launch, plan);
+  if (!found) return run(launch, plan, nullptr);
+  Repeat& repeat = *found;
   for (const Extents* pages : {&repeat.decisive, &repeat.touched}) {
     for (const Extent& e : *pages) compared += 2 * e.bytes;  // before the launch and after it
   }
@@ -476,7 +483,10 @@ Dispatch Device::launch(const Launch& launch) {
   }
   Dispatch d = shape.last;
   d.sampling.reused = 1;
-  if (m.results_needed(d)) m.run_functionally(launch, plan, nullptr, &d);
+  if (m.results_needed(d)) {
+    Repeat* repeat = m.find_repeat(launch, plan);
+    m.run_functionally(launch, plan, repeat && !repeat->counted.empty() ? repeat : nullptr, &d);
+  }
   return d;
 }
 

@@ -98,6 +98,7 @@ struct Device::Impl {
   Freedom freedom(const Launch& launch, const Repeat* proven);
   void run_functionally(const Launch& launch, const LaunchPlan& plan, Repeat* repeat, Dispatch* d);
   Dispatch reuse(const Launch& launch, const LaunchPlan& plan, Repeat* repeat, const Counted& counted);
+  Repeat* find_repeat(const Launch& launch, const LaunchPlan& plan);
   Dispatch run_or_reuse(const Launch& launch, const LaunchPlan& plan);
   Work timed_work(const Launch& launch, const LaunchPlan& plan, const Execution& e);
   void count_and_time(const Launch& launch, const LaunchPlan& plan, const Execution& e, Dispatch* d);
