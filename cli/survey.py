@@ -134,20 +134,10 @@ def command(
         sandbox.require_sandbox()
     else:
         click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
+    memory_bytes = int(memory * 2**30)
     wanted = [
         SurveyOptions(
-            arch,
-            timeout,
-            workers,
-            caches,
-            match,
-            int(memory * 2**30),
-            device,
-            sandboxed,
-            budget,
-            shrink,
-            corpus,
-            keep_sources,
+            arch, timeout, workers, caches, match, memory_bytes, device, sandboxed, budget, shrink, corpus, keep_sources
         )
         for arch, device in resolve_devices(archs or (() if devices else (DEFAULT_ARCH,)), devices)
     ]

@@ -118,11 +118,11 @@ def predict_completed(
     for careful in (False, True):  # small sizes and large buffers, where the usual ones do not fit together
         harnessed = None if is_script else complete_text(program.text, choices, careful)
         if harnessed is None:
-            whole, asked, notes = replace(program, project=question.project), question, LaunchNotes()  # in its folder
+            complete, launches, notes = replace(program, project=question.project), question, LaunchNotes()
         else:
-            whole, notes = replace(program, text=harnessed.text), LaunchNotes(assumed=harnessed.assumed)
-            asked = replace(question, grid=None, block=None, values={})
-        document = predict_document(whole, path, questions, asked, predictor, execute, timeout_s)
+            complete, notes = replace(program, text=harnessed.text), LaunchNotes(assumed=harnessed.assumed)
+            launches = replace(question, grid=None, block=None, values={})
+        document = predict_document(complete, path, questions, launches, predictor, execute, timeout_s)
         documents.append(replace(document, results=tuple(map(notes.mark_result, document.results))))
         if harnessed is None or choices or not _leaves_its_arrays(document):
             break

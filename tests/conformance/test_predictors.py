@@ -39,6 +39,7 @@ KERNEL: dict[str, type | tuple[type, ...]] = {
     "reason": str,
     "reason_code": str,
     "assumed": str,
+    "out_of_bounds": int,
     "grid": (list, type(None)),
     "block": (list, type(None)),
     "launches": int,

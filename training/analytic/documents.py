@@ -52,8 +52,8 @@ def predict_document(
         if execute == "always" or (execute == "unsure" and unsure):
             target = (result.arch, result.flags, result.device)
             is_whole = result.source == "program"
-            whole = _with_headers(program, question)
-            ran = execute_for_comparison(whole, *target, question.arguments) if is_whole else (NOT_COMPILED,)
+            complete = _with_headers(program, question)
+            ran = execute_for_comparison(complete, *target, question.arguments) if is_whole else (NOT_COMPILED,)
             results[number] = replace(result, executed=ran)
     return document_of(program, path, predictor.path, results)
 

@@ -31,9 +31,9 @@ def slowdown_of_choice(truth: Sequence[float], predicted: Sequence[float | None]
     """How much longer the variant that is predicted to be fastest takes than the fastest one, as a share; of several
     that are predicted to be, their mean. Without any prediction, the mean over all, which a blind choice costs."""
     best = min(truth)
-    known = [p for p in predicted if p is not None]
-    chosen = [t for p, t in zip(predicted, truth, strict=True) if not known or p == min(known)]
-    return sum(chosen) / len(chosen) / best - 1
+    numbers = [p for p in predicted if p is not None]
+    chosen = [t for p, t in zip(predicted, truth, strict=True) if not numbers or p == min(numbers)]
+    return max(0.0, sum(chosen) / len(chosen) / best - 1)
 
 
 def steps_of_a_problem(sample: LabelledSample) -> tuple[str, ...] | None:

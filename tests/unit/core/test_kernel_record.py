@@ -22,7 +22,7 @@ SCRIPTS_ONLY = {"language", "meta"}  # of Triton kernels; a corpus, which holds 
 # Known only to Python: the core does not say who it is, what the metrics are and of what kernel a dispatch is.
 NOT_OF_A_DISPATCH = {"name", "symbol", "signature", "dispatches", "same_shape", "metrics", "source", *SCRIPTS_ONLY}
 # What the core gives besides a record.
-NOT_OF_A_RECORD = {"unreplayed", "printf"}
+NOT_OF_A_RECORD = {"unreplayed", "out_of_bounds", "printf"}
 
 
 @dataclass(frozen=True)
