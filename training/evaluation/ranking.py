@@ -33,7 +33,7 @@ def slowdown_of_choice(truth: Sequence[float], predicted: Sequence[float | None]
     best = min(truth)
     numbers = [p for p in predicted if p is not None]
     chosen = [t for p, t in zip(predicted, truth, strict=True) if not numbers or p == min(numbers)]
-    return max(0.0, sum(chosen) / len(chosen) / best - 1)
+    return sum(t / best - 1 for t in chosen) / len(chosen)
 
 
 def steps_of_a_problem(sample: LabelledSample) -> tuple[str, ...] | None:
