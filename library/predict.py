@@ -114,7 +114,6 @@ def predict_completed(
     is_script = question.project is not None and question.project.sources[0].language == "python"
     if is_script:  # flags are for HIP
         questions = list(dict.fromkeys((arch, "", device) for arch, _, device in questions))
-    documents = list[PredictDocument]()
     for careful in (False, True):  # small sizes and large buffers, where the usual ones do not fit together
         harnessed = None if is_script else complete_text(program.text, choices, careful)
         if harnessed is None:
@@ -123,10 +122,9 @@ def predict_completed(
             complete, notes = replace(program, text=harnessed.text), LaunchNotes(assumed=harnessed.assumed)
             launches = replace(question, grid=None, block=None, values={})
         document = predict_document(complete, path, questions, launches, predictor, execute, timeout_s)
-        documents.append(replace(document, results=tuple(map(notes.mark_result, document.results))))
         if harnessed is None or choices or not _leaves_its_arrays(document):
             break
-    return documents[-1]
+    return replace(document, results=tuple(map(notes.mark_result, document.results)))
 
 
 def _leaves_its_arrays(document: PredictDocument) -> bool:

@@ -24,7 +24,7 @@ def answer_request(request: dict[str, Any]) -> dict[str, Any]:
         result = AugmentResult((), (base,)) if isinstance(base, CopyFailure) else AugmentResult((base,), ())
     elif request["do"] == "reform":
         program = Program.from_record(request["program"], request["program"]["text"])
-        result = _reform(request["name"], program, request["steps"], config)
+        result = _apply_steps(request["name"], program, request["steps"], config)
     else:
         program = Program.from_record(request["program"], request["program"]["text"])
         result = rename_copies(
@@ -38,7 +38,7 @@ def answer_request(request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _reform(name: str, program: Program, steps: Sequence[str], config: ParseConfig) -> AugmentResult:
+def _apply_steps(name: str, program: Program, steps: Sequence[str], config: ParseConfig) -> AugmentResult:
     """The program after passes; no program if one of them leaves a text that does not parse."""
     outcome = run_steps(ProgramSource(program.text.encode()), steps, config)
     if outcome.source is None:

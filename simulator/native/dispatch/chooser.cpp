@@ -11,8 +11,8 @@ namespace {
 
 // If the expected error of any counter is larger than this, the sample is rejected. The dispatch is then executed
 // exactly, provided that it is at most kRepeatable times the work up to which dispatches are exact anyway; if the
-// duration's is larger than kNothing, at most DeviceOptions::repeatable times.
-constexpr double kLargestError = 0.02, kNothing = 0.1;
+// duration's is larger than kUncertain, at most DeviceOptions::repeatable times.
+constexpr double kLargestError = 0.02, kUncertain = 0.1;
 constexpr uint64_t kRepeatable = 10;
 // Long, equal work-groups are always replayed up to this many times that work. Up to DeviceOptions::replayable times
 // it, replays of a device may take altogether.
@@ -34,7 +34,7 @@ bool is_repeatable(const std::vector<Step>& slice, const std::vector<Executed>& 
 
 // Whether a kernel that was executed in part may run again although its slice stores to memory that it might read: it
 // only stores, and to pages of which none decided where it went. What another part of the grid reads is not known.
-bool left_its_decisions(const std::vector<Step>& slice, const std::vector<Executed>& executed, const Footprint& seen) {
+bool kept_what_decides(const std::vector<Step>& slice, const std::vector<Executed>& executed, const Footprint& seen) {
   for (size_t i = 0; i < executed.size(); ++i) {
     if (!executed[i].times || !has_outside_effect(slice[i])) continue;
     if (slice[i].action == Action::message || slice[i].inst->op->mem.kind != MemKind::store) return false;
@@ -133,7 +133,8 @@ Execution Chooser::sample_first(const PreparedLaunch& p, Hierarchy& hierarchy, O
   TraceSource& source = before ? static_cast<TraceSource&>(recorded) : none;
   Footprint own(p.context.memory);
   const Footprint& seen = p.context.footprint ? *p.context.footprint : own;
-  std::optional<Execution> first = SampledStrategy(hierarchy, how, source, p.context.steps, &own).execute(p);
+  std::optional<Execution> first =
+      SampledStrategy(hierarchy, how, source, p.context.steps, refines() ? nullptr : &own).execute(p);
   if (!first) return replay(p, hierarchy, *before, &recorded);
   first->sampling.unreplayed = recorded.too_many();
   if (first->sampling.strategy == Strategy::exact) return *std::move(first);
@@ -148,10 +149,10 @@ Execution Chooser::sample_first(const PreparedLaunch& p, Hierarchy& hierarchy, O
     return replay(p, hierarchy, *before, &recorded);
   }
   const bool repeats =
-      is_repeatable(slice, first->executed) || (!refines() && left_its_decisions(slice, first->executed, seen));
+      is_repeatable(slice, first->executed) || (!refines() && kept_what_decides(slice, first->executed, seen));
   if (!before || !repeats) return *std::move(first);
   const uint64_t all = work_of(*first, hierarchy);
-  const uint64_t times = !refines() && p.duration_error(*first) > kNothing ? options_.repeatable : kRepeatable;
+  const uint64_t times = !refines() && p.duration_error(*first) > kUncertain ? options_.repeatable : kRepeatable;
   if (all <= (unsure ? kExactAtMost * options_.sample_above : times * how.exact_work)) {
     if (unsure) *outcome = Outcome::refined_badly;  // the kernel's next dispatch of this size begins exactly
     return count_all(p, hierarchy, *before);

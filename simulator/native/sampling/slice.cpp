@@ -299,11 +299,11 @@ class Slice {
   std::vector<Demand> behind_;
 };
 
-// The scalar registers that hold, before each instruction, what the dispatcher gave, or is computed from that and the
-// program counter alone: pointers to the arguments, but not the pointers among them.
-class GivenScalars {
+// The scalar registers that may point to the arguments before each instruction: they hold what the dispatcher gave, or
+// what is computed from that and the program counter alone. Pointers among the arguments are loaded, and do not count.
+class ArgumentPointers {
  public:
-  GivenScalars(const std::vector<Step>& steps, const KernelInfo& kernel)
+  ArgumentPointers(const std::vector<Step>& steps, const KernelInfo& kernel)
       : steps_(steps), first_(kernel.entry), before_(kernel.end - kernel.entry) {
     Scalars given;
     given.set();
@@ -413,8 +413,8 @@ bool is_pure(const std::vector<Step>& slice, const KernelInfo& kernel) {
 bool is_decided_by_data(const Program& program, const KernelInfo& kernel) {
   const std::vector<Step>& steps = program.steps;
   const bool is_known = Slice(steps, kernel).analysable();
-  const std::optional<GivenScalars> given =
-      is_known ? std::optional<GivenScalars>(std::in_place, steps, kernel) : std::nullopt;
+  const std::optional<ArgumentPointers> given =
+      is_known ? std::optional<ArgumentPointers>(std::in_place, steps, kernel) : std::nullopt;
   for (uint32_t i = kernel.entry; i < kernel.end; ++i) {
     const Step& s = steps[i];
     if (!s.inst || !s.decides || s.inst->op->mem.kind == MemKind::store) continue;

@@ -19,6 +19,7 @@ from hipsynth.training.analytic.examples import BuildSamples, PreviewFeatures
 from hipsynth.training.analytic.quantities import metric_quantities
 from hipsynth.training.data.dataset import LabelledSample
 from hipsynth.training.data.encode import IGNORED
+from hipsynth.training.models.config import Config
 from hipsynth.tuning.prediction import outcomes as outcomes_module
 from hipsynth.tuning.prediction.agent import SHIPPED_AGENT, PredictionAgent, calls_of, likeliest
 from hipsynth.tuning.prediction.chat import ANSWER_KEYS, Question, answer_literals, encode_chat, pieces_of
@@ -255,15 +256,19 @@ def test_reinforcement_rewards_right_values_less_their_price(agent: PredictionAg
         assert all((logprob < 0) == bool(own) for own, logprob in zip(rollout.own, rollout.logprobs, strict=True))
 
 
+def _train_base(folder: Path, **changes: int) -> tuple[list[LabelledSample], Config]:
+    """The samples of a base that is trained in a folder, and a recipe that reinforces it."""
+    samples = made.samples(4, 1)
+    write_chats(samples, {sample_id(s): preview_of(s) for s in samples}, folder)
+    config = made.toy_config(task="predict-with-tools", context=1024)
+    train_to_predict(folder, config, folder / "model")
+    practice = replace(config, method="grpo", base=str(folder / "model"), batch=2, generations=2)
+    return samples, replace(practice, **changes)  # type: ignore[arg-type]
+
+
 def test_reinforcement_takes_steps_and_keeps_what_the_model_is(tmp_path: Path) -> None:
     needs.package("trl")
-    samples = made.samples(4, 1)
-    write_chats(samples, {sample_id(s): preview_of(s) for s in samples}, tmp_path)
-    config = made.toy_config(task="predict-with-tools", context=1024)
-    train_to_predict(tmp_path, config, tmp_path / "model")
-    practice = replace(
-        config, method="grpo", base=str(tmp_path / "model"), max_steps=1, batch=2, generations=2, lora_r=0
-    )
+    samples, practice = _train_base(tmp_path, max_steps=1, lora_r=0)
     record = reinforce(tmp_path, practice, tmp_path / "reinforced")
     assert record["steps"] == 1 and len(record["rollouts"]) == 2
     again = reinforce(tmp_path, practice, tmp_path / "reinforced")
@@ -275,13 +280,7 @@ def test_reinforcement_takes_steps_and_keeps_what_the_model_is(tmp_path: Path) -
 
 def test_interrupted_reinforcement_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     needs.package("trl")
-    samples = made.samples(4, 1)
-    write_chats(samples, {sample_id(s): preview_of(s) for s in samples}, tmp_path)
-    config = made.toy_config(task="predict-with-tools", context=1024)
-    train_to_predict(tmp_path, config, tmp_path / "model")
-    practice = replace(
-        config, method="grpo", base=str(tmp_path / "model"), max_steps=3, batch=2, generations=2, lora_r=2, save_steps=1
-    )
+    samples, practice = _train_base(tmp_path, max_steps=3, lora_r=2, save_steps=1)
     steps = []
 
     def stop_after_two(step: int, total: int, note: str) -> None:
