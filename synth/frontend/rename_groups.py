@@ -391,9 +391,9 @@ def _enclosing_functions(s: SpellingTable, offset: int) -> list[tuple[int, int]]
 
 def _is_in_head(s: SpellingTable, i: int) -> bool:
     """Whether a token is in no function's body: in a declaration, or before a function's first brace."""
-    tokens, offset = s.unit.tokens, s.unit.tokens[i].start
-    heads = [start for start, _ in _enclosing_functions(s, offset)]
-    return not any(token.text == "{" for token in tokens[:i] for start in heads[-1:] if token.start >= start)
+    offset = s.unit.tokens[i].start
+    start = max((first for first, _ in _enclosing_functions(s, offset)), default=offset)
+    return not any(token.text == "{" for token in s.unit.tokens[:i] if token.start >= start)
 
 
 def _keep_function(s: SpellingTable, offset: int) -> None:

@@ -230,7 +230,8 @@ class AnalyticPredictor:
 
 
 def _outside_note(kernel: str, accesses: int) -> str:
-    return f"{kernel}: {accesses:,} accesses lie outside of every array, at which an execution may stop: synth profile"
+    where = "an execution may stop there (synth profile says where)"
+    return f"{kernel}: {accesses:,} accesses lie outside of every array; {where}"
 
 
 def _widen_intervals(kernel: KernelPrediction) -> KernelPrediction:
