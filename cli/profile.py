@@ -95,6 +95,7 @@ OPTIONS_OF_ONE = {
     "grid": "--grid",
     "block": "--block",
 }
+OPTIONS_OF_MANY = {"retry_failed": "--retry-failed", "repair": "--repair"}
 
 
 class MeasurementOptions(TypedDict):
@@ -255,6 +256,7 @@ def command(
         _check_folder_options(defines, includes, options)
         wanted, excluded = select_targets(archs, flags, devices)
         return profile_folder(path, out, wanted, excluded, _matrix_options(limits, options), options["as_json"])
+    _check_program_options(options)
     flags = tuple(with_defines(flag_text, defines) for flag_text in flags or ("-O3",))
     wanted, _ = select_targets(archs, flags, devices)
     try:
@@ -311,6 +313,14 @@ def _check_folder_options(defines: Sequence[str], includes: Sequence[str], optio
             raise UsageError(
                 problem, cause="--out stores all kernels of a folder of programs", remedy="drop one of them"
             )
+
+
+def _check_program_options(options: MeasurementOptions) -> None:
+    """Raises UsageError for options that only the measurement of a folder of programs has a use for."""
+    for key, name in OPTIONS_OF_MANY.items():
+        if options[key]:  # type: ignore[literal-required]
+            remedy = "name a folder of programs and its --out, or drop it"
+            raise UsageError(f"{name} needs --out", cause="it is about what a corpus holds already", remedy=remedy)
 
 
 def _check_choices(backend: str, budget: float, per_kernel: int, many: bool, of_one: bool, warm_l2: bool) -> None:
@@ -441,8 +451,8 @@ def _exit_note(result: TargetResult) -> str:
 def _suggest_remedy(failed: TargetResult, options: MeasurementOptions) -> str:
     """What may help, "" if that is not known."""
     if failed.reason == Reason.TIMEOUT:
-        sampling = ", or no --exact" if options["exact"] else ""
-        return f"more than --timeout {options['timeout']:g}, or less to do by its arguments{sampling}"
+        within = "no --exact" if options["exact"] else f"--budget {options['timeout']:g}s, which counts what fits"
+        return f"more than --timeout {options['timeout']:g}, less to do by its arguments, or {within}"
     if failed.reason == Reason.BUDGET:
         limit = f"--timeout {options['timeout']:g}" if failed.kernels else "--budget"
         return f"more than {limit}, or smaller arguments (synth survey --shrink looks for them)"

@@ -115,6 +115,7 @@ def command(
     ARGS after `--` are passed to the program.
     """
     from hipsynth.library.programs import locate_program
+    from hipsynth.profiling.lines.fault_line import add_fault_line
     from hipsynth.simulator import api, devices
     from hipsynth.simulator.build import compile_limits
     from hipsynth.simulator.limits import RunLimits
@@ -150,6 +151,7 @@ def command(
         else:
             folder.mkdir()
             result = api.run_attached(artefacts, table, folder, limits, args)
+    result = add_fault_line(result, program, arch, flags, compiling)
     if as_json:
         from hipsynth.profiling.reports.describe import run_document
 

@@ -18,7 +18,7 @@ from hipsynth.simulator import instructions
 from hipsynth.simulator.budget_outcome import Spending
 from hipsynth.simulator.errors import CORE_REASONS
 from hipsynth.simulator.observation import MOST_OUTPUTS, Output
-from hipsynth.simulator.run_result import RunResult
+from hipsynth.simulator.run_result import FaultPlace, RunResult
 from hipsynth.simulator.transfers import Transfer
 from hipsynth.source.names import short_name
 
@@ -105,6 +105,7 @@ def _decode_document(record: Mapping[str, Any]) -> RunResult:
         status=record["status"],
         reason=reason,
         message=_require_text(record["message"]),
+        fault=from_json(FaultPlace, record["fault"]) if reason and "fault" in record else None,
         kernels=kernels,
         shapes=shapes,
         dispatches=dispatches,

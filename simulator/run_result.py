@@ -15,6 +15,14 @@ from hipsynth.simulator.transfers import Transfer
 
 
 @dataclass(frozen=True)
+class FaultPlace:
+    """The instruction at which a kernel failed: `address` in the code object that defines the kernel `symbol`."""
+
+    symbol: str
+    address: int
+
+
+@dataclass(frozen=True)
 class RunResult:
     """Result of one run. `status` "ok" means that the program terminated by itself, with any exit code; "partial"
     (with a budget, `reason` "budget"), that it was ended at its limits, or crashed after launches that did not run,
@@ -29,6 +37,7 @@ class RunResult:
     status: str
     reason: Reason = Reason.NONE
     message: str = ""
+    fault: FaultPlace | None = None  # of a failure at an instruction
     exit_code: int | None = None
     stdout: str = ""
     stderr: str = ""

@@ -22,6 +22,7 @@ from hipsynth.profiling import metrics
 from hipsynth.profiling.backends import equal_builds
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
 from hipsynth.profiling.lines import attribute_to_lines, own_files
+from hipsynth.profiling.lines.fault_line import add_fault_line
 from hipsynth.profiling.lines.intermediate import add_intermediate_code
 from hipsynth.profiling.lines.line_table import FLAG
 from hipsynth.simulator import api, devices, label_model
@@ -115,6 +116,8 @@ class SimBackend:
         run = equal_builds.key_of(program, built, device, limits)
         finished_run = equal_builds.find_equal_run(run) or execute_program(program, built.artefacts, device, limits)
         equal_builds.keep_run(run, finished_run)
+        if program.project is not None:
+            finished_run = add_fault_line(finished_run, program.project, target.arch, target.flags, bounds)
         provenance |= {
             **built.provenance,
             "flags": target.flags,

@@ -14,7 +14,7 @@ from hipsynth import toolchain
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import copy_regular, read_regular
 from hipsynth.core.languages import SUFFIXES
-from hipsynth.core.program import Program
+from hipsynth.core.program import Program, Project
 from hipsynth.toolchain import CompileLimits, driver, sandbox
 
 FLAG = "-gline-tables-only"  # adds the line table and leaves the machine code as it is
@@ -64,11 +64,15 @@ def _pick_location(frames: Sequence[Mapping[str, Any]], own_name: Callable[[str]
 
 
 def own_files(program: Program) -> Callable[[str], str]:
-    """Maps a file of the line table to the name that the user knows it by; "" for files of the toolchain.
+    """Maps a file of the line table to the name that the user knows it by; "" for files of the toolchain."""
+    return own_files_of(program.project, f"{program.name or 'program'}{SUFFIXES[program.language]}")
+
+
+def own_files_of(project: Project | None, text_name: str = "") -> Callable[[str], str]:
+    """As own_files(); without a project, every file of the user is the text of that name.
 
     A build from the cache may name the same file at an earlier place, so a file name alone is enough.
     """
-    project = program.project
     sources = [source.path for source in project.sources] if project else []
     names = {path.name: str(path) for path in sources}
     is_library = library_files()
@@ -80,7 +84,7 @@ def own_files(program: Program) -> Callable[[str], str]:
         if path.name in names:
             return names[path.name]
         if not project or (len(sources) == 1 and path.suffix == sources[0].suffix):
-            return str(sources[0]) if sources else f"{program.name or 'program'}{SUFFIXES[program.language]}"
+            return str(sources[0]) if sources else text_name
         return _path_below(path, project.folder)
 
     return name

@@ -241,3 +241,40 @@ def test_a_library_of_other_sources_is_a_missing_one(tmp_path: Path, monkeypatch
     with pytest.raises(MissingDependency, match="does not fit this version") as stale:
         run("reduction", tmp_path)
     assert "of_tomorrow" in stale.value.cause and "make setup" in stale.value.remedy
+
+
+FAULTY_HEADER = """#pragma once
+template <class T>
+__device__ T fetch(const T* x, int i) {
+  return x[i];
+}
+"""
+FAULTY = """#include <hip/hip_runtime.h>
+#include "fetch.h"
+__global__ void far(const float* x, float* y) { y[threadIdx.x] = fetch(x, threadIdx.x + 100000000); }
+__global__ void stop(int* x) {
+  if (threadIdx.x == 3)
+    __builtin_trap();
+  x[threadIdx.x] = 1;
+}
+int main(int argc, char**) {
+  float* x;
+  (void)hipMalloc(&x, 4096);
+  if (argc > 1) stop<<<1, 64>>>(reinterpret_cast<int*>(x));
+  far<<<1, 64>>>(x, x);
+  return hipDeviceSynchronize() != hipSuccess;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason", "place"), [((), "illegal_access", "inc/fetch.h:4"), (("x",), "trap", "main.hip:6")]
+)
+def test_a_fault_names_its_source_line(arguments: tuple[str, ...], reason: str, place: str, tmp_path: Path) -> None:
+    (tmp_path / "inc").mkdir()
+    (tmp_path / "inc/fetch.h").write_text(FAULTY_HEADER)
+    (tmp_path / "main.hip").write_text(FAULTY)
+    project = Project((SourceFile(tmp_path / "main.hip", flags=f"-I{tmp_path}/inc"),), tmp_path, arguments=arguments)
+    (failed,) = profile_program(project_program(project), [Target("gfx942", "-O2", "mi300x")], "sim", RunLimits())
+    assert (failed.status, failed.reason) == ("failed", reason), failed
+    assert failed.message.endswith(f"; source line {tmp_path / place}"), failed.message

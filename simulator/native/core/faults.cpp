@@ -83,8 +83,10 @@ void throw_illegal_access(const Context& c, const Resident& r, const Step& s, co
   if (what == "trap") {
     const std::string where = place(c, r, s, f.lane);
     check_assertion(c, where);
-    throw SimError("trap",
+    SimError error("trap",
                    "the kernel stopped itself (failed assertion, __builtin_trap or unreachable code): " + where);
+    if (s.inst) error.instruction = s.inst->address;
+    throw error;
   }
   std::string text = "illegal access: " + describe(c, r, s, f);
   if (what == "LDS access")

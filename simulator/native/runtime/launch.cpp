@@ -70,7 +70,10 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
     rt.recorder.after_launch(done.treatment.results, "");
   } catch (const SimError& error) {
     print(error.output, error.errors);
-    if (!rt.recorder.on()) throw SimError(error.reason, error.what() + source_line(rt, *request.kernel, error));
+    if (!rt.recorder.on()) {
+      if (error.instruction != 0) rt.results.set_fault(kernel.symbol, error.instruction);
+      throw SimError(error.reason, error.what() + source_line(rt, *request.kernel, error));
+    }
     rt.recorder.after_launch(false, error.reason);  // the launches that follow are of interest, too
     done.grid = launch.grid;
     done.block = launch.block;

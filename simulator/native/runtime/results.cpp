@@ -361,6 +361,10 @@ void Results::fail(const std::string& reason, const std::string& message) {
   status_ = "\"status\": \"failed\", \"reason\": " + json_string(reason) + ", \"message\": " + json_string(message);
 }
 
+void Results::set_fault(const std::string& symbol, uint64_t address) {
+  fault_ = ", \"fault\": {\"symbol\": " + json_string(symbol) + ", \"address\": " + std::to_string(address) + "}";
+}
+
 void Results::write(bool finished, int signal) const {
   const Channel& channel = Channel::get();
   Channel::Writer out = channel.begin(signal != 0);
@@ -371,8 +375,9 @@ void Results::write(bool finished, int signal) const {
                 finished ? "true" : "false", signal, static_cast<unsigned long long>(clock_ns_),
                 static_cast<unsigned long long>(dispatches_), static_cast<unsigned long long>(refused_),
                 static_cast<unsigned long long>(module_kernels_), static_cast<unsigned long long>(device_s_ * 1e3));
-  for (std::string_view text : {std::string_view("{"), std::string_view(status_), std::string_view(", \"warnings\": ["),
-                                std::string_view(warnings_), std::string_view("]"), std::string_view(head)}) {
+  for (const std::string_view text : {std::string_view("{"), std::string_view(status_), std::string_view(fault_),
+                                      std::string_view(", \"warnings\": ["), std::string_view(warnings_),
+                                      std::string_view("]"), std::string_view(head)}) {
     out.put(text);
   }
   for (size_t i = 0; i < totals_.size(); ++i) {

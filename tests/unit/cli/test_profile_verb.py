@@ -115,7 +115,7 @@ def test_some_failed_targets_are_exit_5_and_all_of_them_exit_3(hip: Path, record
 def test_timeouts_suggest_a_remedy(hip: Path, recorded: str, tmp_path: Path) -> None:
     capture_result(tmp_path / "captures", PROGRAM.id, failure(TARGETS[1], "timeout"))
     errors = [run(str(hip), "--backend", recorded, "--arch", "gfx942", *more).stderr for more in ((), ("--exact",))]
-    assert "try:   more than --timeout 60, or less to do by its arguments" in errors[0]
+    assert "try:   more than --timeout 60, less to do by its arguments, or --budget 60s" in errors[0]
     assert "no --exact" in errors[1] and "no --exact" not in errors[0]
 
 
@@ -140,6 +140,8 @@ def test_a_nonzero_exit_code_is_reported(hip: Path, recorded: str, tmp_path: Pat
         (["HIP", "--backend", "gpgpu"], UsageError, "gpgpu"),
         (["HIP", "--backend", "recorded:nowhere"], MissingDependency, "recorded"),
         (["HIP", "--out", "corpus"], UsageError, "--out"),
+        (["HIP", "--retry-failed"], UsageError, "--retry-failed needs --out"),
+        (["HIP", "--repair"], UsageError, "--repair needs --out"),
         (["EMPTY"], UsageError, "--out"),
     ],
 )
