@@ -9,7 +9,7 @@ import click
 
 from hipsynth.cli.options import NamedPath, check_args_option, json_option, one_target_options
 from hipsynth.cli.output import StatusLine, print_json
-from hipsynth.cli.programs import split_run_arguments
+from hipsynth.cli.programs import include_option, split_run_arguments
 from hipsynth.core.errors import PartialFailure
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ Both programs run in the sandbox, on the simulator. What they compute is compare
 runs: with their own inputs, inputs drawn again, poisoned memory, other sizes; and at the size that is timed. In scripts
 that is what kernels leave in tensors, and PyTorch's operators may not be called more often.
 
+Kernels without main() are launched as the original's signatures suggest, in both. Headers that lie beside the programs
+or in a folder of -I are written in.
+
 Exits with 0 if every check that could be made passed, 5 if one failed (the reason is printed), and 3 if nothing can be
 compared, because a file cannot be read or the original does not run.
 """
@@ -38,6 +41,7 @@ compared, because a file cannot be read or the original does not run.
 @click.argument("arguments", nargs=-1, metavar="[-- ARGS...]")
 @one_target_options
 @click.option("--flags", default="-O3", show_default=True, help="Compiler flags.")
+@include_option
 @check_args_option("Arguments of a small run to verify; repeatable.")
 @click.option(
     "--allow", "allowed", multiple=True, type=click.Choice(["fast-math"]), help="Changes of results; repeatable."
@@ -50,6 +54,7 @@ def command(
     arch: str,
     device: str,
     flags: str,
+    includes: tuple[str, ...],
     check_args: tuple[str, ...],
     allowed: tuple[str, ...],
     as_json: bool,
@@ -70,7 +75,9 @@ def command(
             args=arguments,
             check_args=[split_run_arguments("--check-args", check) for check in check_args],
             allow_fast_math="fast-math" in allowed,
+            includes=includes,
             on_stage=status.set_stage,
+            say=lambda line: status.print_above(f"note: {line}"),
         )
     if as_json:
         print_json(document)

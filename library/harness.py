@@ -1,4 +1,5 @@
-"""HIP files as programs that can be optimized: their own headers written in, a main() for kernels without one."""
+"""HIP files as programs that can be changed and compared: their own headers written in, a main() for kernels without
+one."""
 
 from __future__ import annotations
 
@@ -6,7 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hipsynth.library.programs import read_nonempty
+from hipsynth.core.errors import BadInput
+from hipsynth.core.reasons import Reason
+from hipsynth.library.programs import read_nonempty, read_source
 
 if TYPE_CHECKING:
     from hipsynth.profiling.backends.protocol import Target
@@ -25,3 +28,24 @@ def read_runnable(path: Path, target: Target, includes: Sequence[str] = ()) -> t
         return text, ()
     harnessed = add_fitting_main(text, target)
     return harnessed.text, harnessed.notes
+
+
+def read_compared(
+    original: Path, changed: Path, target: Target, includes: Sequence[str] = ()
+) -> tuple[str, str, tuple[str, ...]]:
+    """(the texts of two HIP files as read_runnable() gives them; what was assumed of the launches). If neither has a
+    main(), both get that of the original. Raises BadInput as read_runnable() does, or if only one has a main()."""
+    from hipsynth.source.harness import lacks_main
+    from hipsynth.source.harness_edits import copy_harness
+    from hipsynth.source.own_headers import write_in_headers
+
+    changed_text = write_in_headers(read_source(changed), changed.parent, [Path(folder) for folder in includes])
+    text, notes = read_runnable(original, target, includes)
+    if lacks_main(changed_text) == bool(notes) or not changed_text.strip():
+        return text, (copy_harness(text, changed_text) if notes else changed_text), notes
+    without = original if notes else changed
+    raise BadInput(
+        f"{without}: has no main(), and the other program has one",
+        remedy="give both the same main(), or neither",
+        reason=Reason.NO_MAIN,
+    )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hipsynth.core.errors import BadInput
+from hipsynth.library.harness import read_compared
 from hipsynth.library.programs import check_hip_only, has_script_suffix, read_source
 from hipsynth.library.scripts import open_script_trials
 from hipsynth.simulator.devices import choose_arch
@@ -27,36 +29,50 @@ def verify(
     args: Sequence[str] = (),
     check_args: Sequence[Sequence[str]] = (),
     allow_fast_math: bool = False,
+    includes: Sequence[str] = (),
     on_stage: Callable[[str], None] = lambda _: None,
+    say: Callable[[str], None] = warnings.warn,
 ) -> VerifyDocument:
     """Check that the program `changed` does the same as `original`, and say how much faster it is: both HIP, or both
-    Python scripts with Triton kernels (`flags` and `allow_fast_math` are for HIP).
+    Python scripts with Triton kernels (`flags`, `allow_fast_math` and `includes` are for HIP). Kernels without a main()
+    get that of the original, made from its signatures.
 
     `args`: the programs' arguments in the runs that are timed; `check_args`: argument lists of small runs whose
-    outputs are compared, by default found. `on_stage` is told what is done next. Raises BadInput if the original does
-    not run.
+    outputs are compared, by default found. `includes`: folders with headers of the programs, beside their own.
+    `on_stage` is told what is done next, `say` what is assumed of launches. Raises BadInput if the original does not
+    run, or if only one of the programs has a main().
     """
     from hipsynth.toolchain import sandbox
     from hipsynth.tuning.optimize.scripts.optimize_script import ScriptRequest
     from hipsynth.tuning.optimize.verification.verify_change import VerifyRequest, verify_change
     from hipsynth.tuning.trial import target_of
+    from hipsynth.tuning.trial.run import TRIAL_FILE
 
     sandbox.require_sandbox()
     target_arch, files = choose_arch(arch, device), (Path(original), Path(changed))
     checks = tuple(tuple(words) for words in check_args)
     if _are_scripts(files):
-        check_hip_only(files[0], {"flags": flags != "-O3", "allow_fast_math": allow_fast_math})
+        hip_only = {"flags": flags != "-O3", "allow_fast_math": allow_fast_math, "includes": bool(includes)}
+        check_hip_only(files[0], hip_only)
         script_request = ScriptRequest(target_of(target_arch, flags, device), tuple(args), checks)
         return _verify_scripts(files, script_request, on_stage).document(*files, target_arch, "")
+    target = target_of(target_arch, flags, device)
+    text, changed_text, notes = read_compared(*files, target, includes)
+    for note in notes:
+        say(note)
     request = VerifyRequest(
-        read_source(files[0]),
-        read_source(files[1]),
-        target_of(target_arch, flags, device),
+        text,
+        changed_text,
+        target,
         tuple(args),
         checks,
         frozenset({"fast-math"} if allow_fast_math else ()),
     )
-    return verify_change(request, on_stage).document(*files, target_arch, flags)
+    try:
+        return verify_change(request, on_stage).document(*files, target_arch, flags)
+    except BadInput as error:
+        error.cause = error.cause.replace(TRIAL_FILE, files[0].name)
+        raise
 
 
 def _are_scripts(files: tuple[Path, Path]) -> bool:

@@ -14,7 +14,8 @@ from hipsynth.serving import scripts
 from hipsynth.serving.documents import ImprovedProgram
 from hipsynth.serving.limits import OWN_LIMIT_FACTOR
 from hipsynth.serving.requests import SearchRequest
-from hipsynth.source.harness import HarnessChoices, lacks_main, remove_harness
+from hipsynth.source.harness import HarnessChoices, lacks_main
+from hipsynth.source.harness_edits import remove_harness
 from hipsynth.source.torch_sources import uses_pytorch
 from hipsynth.toolchain import sandbox
 from hipsynth.tuning.optimize.documents import OptimizeDocument

@@ -14,7 +14,7 @@ from hipsynth.core.kernel_record import Dim
 from hipsynth.core.name_patterns import check_kernel_pattern, matches_name
 from hipsynth.core.reasons import Reason
 from hipsynth.source.declarations import FunctionDeclaration, FunctionParameter
-from hipsynth.source.includes import FIRST_LINE, RUNTIME_HEADER, include_runtime, includes_own_files
+from hipsynth.source.includes import include_runtime, includes_own_files
 from hipsynth.source.launch_shapes import (
     MOST_GROUP_ITEMS,
     count_groups,
@@ -335,18 +335,6 @@ def complete_text(text: str, choices: HarnessChoices, careful: bool = False) -> 
     with contextlib.suppress(HipsynthError):
         return add_harness(text, choices, careful)
     return None
-
-
-def remove_harness(text: str, harnessed: HarnessedProgram) -> str:
-    """A changed text without what was added to it, the main() and perhaps HIP's header; whole if the main() was
-    changed, too. What a change put behind the header stays, with it."""
-    added = harnessed.text[harnessed.text.rindex(HEAD) :]
-    if not text.endswith(added):
-        return text
-    body = text.removesuffix(added)
-    if not harnessed.text.startswith(RUNTIME_HEADER):
-        return body
-    return body.removeprefix(RUNTIME_HEADER) if body.startswith(RUNTIME_HEADER) else body.replace(FIRST_LINE, "", 1)
 
 
 def check_block(block: Dim | None) -> None:

@@ -105,6 +105,9 @@ class Trial:
         return sum(kernel.duration_ns * kernel.dispatches for kernel in self.kernels)
 
 
+TRIAL_FILE = "build/program.hip"  # what messages of the compiler call the text of a trial
+
+
 def run_trial(text: str, target: Target, conditions: Conditions | None = None) -> Trial:
     """Compiles and runs a program; its failures are results.
 

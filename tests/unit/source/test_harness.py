@@ -13,8 +13,8 @@ from hipsynth.source.harness import (
     check_argument_names,
     choose_launches,
     lacks_main,
-    remove_harness,
 )
+from hipsynth.source.harness_edits import copy_harness, remove_harness
 from hipsynth.source.includes import BYTE_ORDER_MARK, FIRST_LINE, RUNTIME_HEADER
 
 SAXPY = "__global__ void saxpy(int n, float a, const float* x, float* y) { y[threadIdx.x] = a * x[0]; }\n"
@@ -51,6 +51,7 @@ def test_a_changed_kernel_loses_the_main_that_was_made_for_it() -> None:
     harnessed = add_harness(original, HarnessChoices())
     changed = harnessed.text.replace("a * x[0]", "x[0] * a")
     assert remove_harness(changed, harnessed) == original.replace("a * x[0]", "x[0] * a")
+    assert copy_harness(harnessed.text, original) == harnessed.text
     helped = changed.replace(FIRST_LINE, f"int half();\n{FIRST_LINE}")
     assert remove_harness(helped, harnessed).startswith("#include <hip/hip_runtime.h>\nint half();\n__global__")
     launched_otherwise = harnessed.text.replace("<<<", " <<<")

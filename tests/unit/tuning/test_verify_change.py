@@ -57,7 +57,7 @@ def test_a_program_that_does_the_same_is_verified(tmp_path: Path, capsys: pytest
 
 @pytest.mark.parametrize(
     ("changed", "reason"),
-    [(OTHER, "differs"), (PROGRAM.replace("= in[i]", "= ins[i]"), "compile_failed"), ("", "no_kernel: build")],
+    [(OTHER, "differs"), (PROGRAM.replace("= in[i]", "= ins[i]"), "b.hip:7:"), ("", "no_kernel: b.hip")],
 )
 def test_a_refused_program_exits_with_5_and_the_reason(
     changed: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -83,6 +83,39 @@ def test_an_original_that_is_no_reference_is_bad_input(
 ) -> None:
     assert verify(tmp_path, original, SAME, *words) == code
     assert set(json.loads(capsys.readouterr().out)) >= {"error", "message", "cause", "remedy"}
+
+
+KERNEL = """#include "two.h"
+__global__ void twice(const float* in, float* out, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = TWO * in[i];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("changed", "code", "detail"),
+    [
+        (KERNEL.replace("TWO * in[i]", "in[i] * TWO"), 0, ""),
+        (KERNEL.replace("TWO", "3.0f"), 5, "differs"),
+        (KERNEL.replace("float* out", "float* out, float* more"), 5, "b.hip:"),
+        (SAME, 3, ""),
+    ],
+)
+def test_kernels_without_main_are_launched_as_the_original_is(
+    changed: str, code: int, detail: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/two.h").write_text("#define TWO 2.0f\n")
+    assert verify(tmp_path, KERNEL, changed, f"-I{tmp_path / 'own'}") == code
+    printed = capsys.readouterr()
+    answer = json.loads(printed.out)
+    if code == 3:
+        assert answer["error"] == "no_main"
+        return
+    assert "note: no main(): twice is launched with" in printed.err
+    assert answer["verified"] is (code == 0)
+    assert detail in "".join(check["detail"] for check in answer["checks"] if check["passed"] is False)
 
 
 def test_the_tool_compares_any_two_programs() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipsynth.core.errors import BadInput
@@ -16,6 +16,7 @@ from hipsynth.tuning.optimize.transformations.fast_math import ALLOWED_BY
 from hipsynth.tuning.optimize.verification.check_sizes import Arguments, candidate_arguments
 from hipsynth.tuning.optimize.verification.verify import MOST_EXACT_S, Verification, Verifier
 from hipsynth.tuning.trial import BIT_FOR_BIT, Tolerance
+from hipsynth.tuning.trial.run import TRIAL_FILE
 from hipsynth.tuning.trial.search_clock import Clock
 
 # Sums in another order, and multiply-adds that the compiler fuses elsewhere, change the last bits of each addition.
@@ -53,13 +54,16 @@ class VerifyResult:
     def document(self, original: Path, changed: Path, arch: str, flags: str) -> VerifyDocument:
         """The document of two files, for `flags` as they were given."""
         speedup = None if self.speedup is None else round(self.speedup, 4)
+        checks = tuple(
+            replace(check, detail=check.detail.replace(TRIAL_FILE, changed.name)) for check in self.verification.checks
+        )
         return VerifyDocument(
             original=str(original),
             changed=str(changed),
             arch=arch,
             flags=flags,
             verified=self.verification.passed,
-            checks=self.verification.checks,
+            checks=checks,
             speedup=speedup,
         )
 
