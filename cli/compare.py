@@ -130,7 +130,9 @@ def command(
         sandbox.require_sandbox()
     else:
         click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
-    limits = RunLimits(time_s=timeout, sampling_units=0 if exact else SAMPLING_UNITS, lines=lines, isolate=sandboxed)
+    limits = RunLimits(
+        time_s=timeout, sampling_units=0 if exact else SAMPLING_UNITS, patient=True, lines=lines, isolate=sandboxed
+    )
     own_flags = tuple(with_defines(text, defines) for text in flags or ("-O3",))
     targets = [choose_target(number, archs, devices, own_flags) for number in (0, 1)]
     request = ComparedRequest(arguments, includes, limits, workers, lambda line: click.echo(f"note: {line}", err=True))

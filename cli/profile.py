@@ -239,6 +239,7 @@ def command(
         sampling_units=parse_units(sample, options["exact"], effort, CORPUS_UNITS if coarse else SAMPLING_UNITS),
         effort=effort or (CORPUS_EFFORT if coarse else 1.0),
         largest_error=CORPUS_ERROR if coarse and effort is None else 0.0,
+        patient=out is None and not budget,
         per_kernel=per_kernel,
         budget_s=budget,
         lines=lines or options["html"] is not None,

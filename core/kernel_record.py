@@ -139,12 +139,13 @@ class Sampling:
     """How many of the work-groups were simulated, over all dispatches.
 
     "exact": all of them. "replayed": the trace of a few recorded work-groups was replayed for all. "sampled": counters
-    and duration are scaled up from some of them. Only exact dispatches compute results.
+    and duration are scaled up from some of them, which ran, or for which the trace of a few was replayed. Only exact
+    dispatches compute results.
     """
 
     strategy: Literal["exact", "replayed", "sampled"] = "exact"
     groups_simulated: int = 0
-    groups_recorded: int = 0  # work-groups whose trace was replayed for all
+    groups_recorded: int = 0  # work-groups whose trace was replayed
     # Counter, or "Duration" -> expected relative error of scaling up (two standard deviations).
     error: Mapping[str, float] = field(default_factory=dict)
     reused: int = 0  # dispatches whose counters and duration were taken from an earlier one

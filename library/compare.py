@@ -65,7 +65,7 @@ def compare(
         problem = "more than two targets" if variants > 2 else "nothing to compare it with"
         raise UsageError(problem, remedy="give b, or two of arch, device or flags")
     sandbox.require_sandbox()
-    limits = RunLimits(time_s=timeout_s, sampling_units=0 if exact else SAMPLING_UNITS, lines=lines)
+    limits = RunLimits(time_s=timeout_s, sampling_units=0 if exact else SAMPLING_UNITS, patient=True, lines=lines)
     request = ComparedRequest(tuple(args), list_names(includes), limits, workers, warnings.warn)
     profiles, sources = list[ProfileDocument](), list[str]()
     with ExitStack() as scratch:  # holds the files of revisions until their lines are compared

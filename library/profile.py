@@ -77,6 +77,7 @@ def profile(
     limits = RunLimits(
         time_s=timeout_s if not budget_s else max(timeout_s, least_time(budget_s)),
         sampling_units=0 if exact else SAMPLING_UNITS,
+        patient=not budget_s,
         budget_s=budget_s,
         lines=lines,
     )

@@ -103,6 +103,7 @@ def _limit_entries(limits: RunLimits) -> list[tuple[str, object]]:
         ("sampling_units", limits.sampling_units),
         ("effort", limits.effort),
         ("largest_error", limits.largest_error),
+        ("patient", int(limits.patient)),
         ("per_kernel", limits.per_kernel),
         ("reuse", int(limits.reuse)),
         ("lines", int(limits.lines)),

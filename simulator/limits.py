@@ -30,6 +30,7 @@ class RunLimits:
     `effort` multiplies the work up to which a grid counts as small, and the work that replaying a grid may take.
     `largest_error`: a sampled launch whose duration is more uncertain than this (relative) is executed again at once,
     in full or with ten times the effort and at least twelve units; 0: none is (simulator/native/dispatch/chooser.cpp).
+    `patient`: grids of equal work-groups are replayed for up to some 20 s in all, in part if that is not enough.
     `per_kernel` counts only the first launches of each kernel and shape; later ones run for their results alone and get
     the counters of the last counted one; 0 counts all. `reuse=False` also counts launches that must have the counters
     of an earlier one, which changes no counter.
@@ -55,6 +56,7 @@ class RunLimits:
     effort: float = 1.0
     largest_error: float = 0.0
     strict_bounds: bool = True
+    patient: bool = False
     per_kernel: int = 0
     reuse: bool = True
     budget_s: float = 0.0

@@ -240,7 +240,8 @@ def _sampling_text(column: Column, part: str) -> str:
     least = f"; least certain: {name} {format_percent(worst)}" if worst >= WORTH_SAYING else ""
     error = format_percent(column.bounds.get("Duration", 0.0))
     more = "--effort N takes up to N times as long, --exact runs all"
-    return f"scaled up from {part}; duration {error} uncertain by that{least} ({more})"
+    equal = ", which all do the same and were replayed" if sampling is not None and sampling.groups_recorded else ""
+    return f"scaled up from {part}{equal}; duration {error} uncertain by that{least} ({more})"
 
 
 def _sampling_error(column: Column, metric: str) -> float:

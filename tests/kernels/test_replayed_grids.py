@@ -77,6 +77,21 @@ def test_replays_of_a_device_share_their_limit(replayable: int, replays: int, tm
     assert [each["unreplayed"] for each in results] == [strategy(each) == "sampled" for each in results]
 
 
+@pytest.mark.parametrize(("kernel", "above"), [("alike", ABOVE * 3), ("cut_up", ABOVE)])
+def test_a_part_of_a_grid_is_replayed(kernel: str, above: int, tmp_path: Path) -> None:
+    (exact,) = launches("mi250", tmp_path, kernel)
+    (part,) = launches("mi250", tmp_path, kernel, sampling_units=12, sample_above=above, patient=True)
+    how = part["sampling"]
+    assert strategy(part) == "sampled" and not part["unreplayed"] and how["groups_recorded"] > 0
+    assert 1.25 * 728 < how["groups_simulated"] < exact["sampling"]["groups_simulated"]
+    for name, count in exact["counters"].items():
+        if name.startswith(("SQ_WAVES", "SQ_INSTS", "SQ_ITEMS", "SQ_LDS", "EXACT_FLOPS")):
+            assert part["counters"][name] == count, name
+    for name in ("TCP_TOTAL_CACHE_ACCESSES", "TCC_READ", "TCC_WRITE", "TCC_MISS", "TCC_EA_RDREQ"):
+        assert part["counters"][name] == pytest.approx(exact["counters"][name], rel=0.05), name
+    assert part["duration_ns"] == pytest.approx(exact["duration_ns"], rel=0.05)
+
+
 @pytest.mark.parametrize("name", DEVICES)
 @pytest.mark.parametrize("kernel", ["product_64", "product_64_buffered", "product_matrix"])
 def test_products_are_replayed_exactly(name: str, kernel: str, tmp_path: Path) -> None:

@@ -86,8 +86,8 @@ class PyDevice {
  public:
   PyDevice(const std::string& arch, const SpecTable& spec, bool count, uint64_t max_wave_instructions,
            uint64_t memory_bytes, double cpu_seconds, bool values, uint32_t sampling_units, uint64_t sample_above,
-           uint32_t replayable, uint32_t repeatable, double largest_error, uint32_t per_kernel, bool reuse,
-           bool keep_l2, bool strict_bounds)
+           uint32_t replayable, bool patient, uint32_t repeatable, double largest_error, uint32_t per_kernel,
+           bool reuse, bool keep_l2, bool strict_bounds)
       : device_(parse_arch(arch), make_spec(spec),
                 DeviceOptions{.count = count,
                               .max_wave_instructions = max_wave_instructions,
@@ -97,6 +97,7 @@ class PyDevice {
                               .sampling_units = sampling_units,
                               .sample_above = sample_above,
                               .replayable = replayable,
+                              .patient = patient,
                               .repeatable = repeatable,
                               .largest_error = largest_error,
                               .strict_bounds = strict_bounds,
@@ -248,14 +249,14 @@ NB_MODULE(_core, m) {
         "The timing model alone: `work` is what a dispatch did, as its result has it.");
   nb::class_<PyDevice>(m, "Device", "One simulated device; memory and caches live as long as it does.")
       .def(nb::init<const std::string&, const SpecTable&, bool, uint64_t, uint64_t, double, bool, uint32_t, uint64_t,
-                    uint32_t, uint32_t, double, uint32_t, bool, bool, bool>(),
+                    uint32_t, bool, uint32_t, double, uint32_t, bool, bool, bool>(),
            nb::arg("arch"), nb::arg("spec"), nb::arg("count") = true,
            nb::arg("max_wave_instructions") = 2'000'000'000ull, nb::arg("memory_bytes") = 8ull << 30,
            nb::arg("cpu_seconds") = 0.0, nb::arg("values") = true, nb::arg("sampling_units") = 0,
            nb::arg("sample_above") = DeviceOptions{}.sample_above, nb::arg("replayable") = DeviceOptions{}.replayable,
-           nb::arg("repeatable") = DeviceOptions{}.repeatable, nb::arg("largest_error") = 0.0,
-           nb::arg("per_kernel") = 0, nb::arg("reuse") = true, nb::arg("keep_l2") = false,
-           nb::arg("strict_bounds") = true)
+           nb::arg("patient") = false, nb::arg("repeatable") = DeviceOptions{}.repeatable,
+           nb::arg("largest_error") = 0.0, nb::arg("per_kernel") = 0, nb::arg("reuse") = true,
+           nb::arg("keep_l2") = false, nb::arg("strict_bounds") = true)
       .def("reset", &PyDevice::reset, "Empties all caches.")
       .def("empty_l2", &PyDevice::empty_l2, "Empties the L2, as a copy by the host does.")
       .def("allocate", &PyDevice::allocate, nb::arg("bytes"), "Device address of a new allocation.")

@@ -466,6 +466,10 @@ void Engine::run() {
         buckets_.resize(sampler_->buckets(), std::vector<Executed>(buckets_[0].size()));
         if (sampler_->abandons()) abandon();
       }
+      if (replay_ && replay_->part && replay_->part->is_over()) {
+        forget_groups();
+        break;
+      }
       std::erase_if(used_cus_, [&](uint32_t i) { return cus_[i].waves.empty(); });
       if (live_ > 0) advance_round(ran);
     }

@@ -12,6 +12,7 @@
 #include "core/waits.h"
 #include "core/wave_pool.h"
 #include "execute/memory_model.h"
+#include "sampling/partial_replay.h"
 #include "sampling/sampler.h"
 #include "sampling/trace.h"
 
@@ -43,8 +44,9 @@ class Engine {
          WavePool& pool, Sampler* sampler = nullptr);
   // Call before run(): only the recorder's work-groups run, with the recorder as their memory model.
   void record(Recorder* recorder);
-  // Call before run(): no instruction executes; all work-groups access memory and wait as in the traces.
-  void replay(const Traces& traces, CountedMemory& memory);
+  // Call before run(): no instruction executes; all work-groups access memory and wait as in the traces, or with `part`
+  // as many as that lets.
+  void replay(const Traces& traces, CountedMemory& memory, PartialReplay* part = nullptr);
   void run();                                // throws SimError; a sampler may end it early
   std::vector<Executed> executions() const;  // per static instruction
   const std::vector<std::vector<Executed>>& runs() const { return buckets_; }
@@ -81,6 +83,7 @@ class Engine {
   struct Replay {
     const Traces& traces;
     CountedMemory& memory;
+    PartialReplay* part;
     std::vector<LoadShape> shapes;        // coalesced loads; shapes[0] is a temporary for those beyond the limit
     std::vector<uint16_t> shape_numbers;  // [pattern][start within a vL1D line]: index into shapes, 0: not computed yet
   };
@@ -107,6 +110,7 @@ class Engine {
   bool sampled_wait(Resident* r, const Step& s, uint32_t pc);
   void stop_at(Resident* r, const Step& s, Run* run, uint32_t pc);
   void replay_wave(Resident* r, bool was_at_port);
+  bool replay_event(Resident* r, const Event& e, uint32_t at, uint32_t begun);
   void replay_access(Resident* r, const Event& e);
   const LoadShape& shape_at(uint32_t pattern, uint64_t start);
   void add_replayed();

@@ -8,6 +8,8 @@ namespace {
 
 // Longer work-groups are not recorded.
 constexpr uint64_t kMostRecorded = 5'000'000;  // wave instructions
+// A part of a grid is at least so many times what fits on the device together.
+constexpr double kLeastPart = 1.25;
 
 // Runs the work-groups on their own. Returns nothing if one of them fails: the dispatch itself will report the error.
 std::vector<GroupTrace> record_groups(const PreparedLaunch& p, Recorder* recorder, std::vector<uint64_t> groups) {
@@ -46,7 +48,11 @@ std::optional<Traces> RecordedTraces::record() {
   if (!traces) return std::nullopt;
   traces->patterns = recorder.patterns();
   traces->fold_lds(p_.context.latency.lds);
-  too_many_ = traces->work() > most_work_ / p_.plan.total_groups;
+  groups_ = std::min(p_.plan.total_groups, most_work_ / std::max<uint64_t>(1, traces->work()));
+  const double resident = static_cast<double>(machine_of(p_.spec, p_.plan).resident_groups);
+  const bool is_enough = in_part_ && static_cast<double>(groups_) >= kLeastPart * resident;
+  too_many_ = groups_ < p_.plan.total_groups && !is_enough;
+  if (too_many_) groups_ = 0;
   return too_many_ ? std::nullopt : std::move(traces);
 }
 

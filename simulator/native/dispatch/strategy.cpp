@@ -115,15 +115,33 @@ std::optional<Execution> ReplayedStrategy::execute(const PreparedLaunch& p) {
   p.waves.prepare(0);
   EngineLimits limits = p.limits;
   limits.wave_instructions = limits.most_work = ~0ull;  // instructions are counted, not executed
+  std::optional<PartialReplay> part;
+  if (groups_ < p.plan.total_groups) part.emplace(traces_, machine_of(p.spec, p.plan), groups_, p.plan.total_groups);
   Engine engine(c, p.spec, limits, p.launch, p.plan, p.waves);
-  engine.replay(traces_, memory);
+  engine.replay(traces_, memory, part ? &*part : nullptr);
   engine.run();
   memory.end_dispatch();
   Execution e = whole_grid(p, c, engine);
-  p.spent->modelled += traces_.work() * p.plan.total_groups;
+  p.spent->modelled += traces_.work() * groups_;
   e.sampling.strategy = Strategy::replayed;
   e.sampling.groups_recorded = traces_.recorded;
+  if (part) extrapolate(p, *part, engine, &e);
   return e;
+}
+
+// Takes the whole grid's counts instead of those of the part that was replayed.
+void ReplayedStrategy::extrapolate(const PreparedLaunch& p, const PartialReplay& part, const Engine& engine,
+                                   Execution* e) {
+  Extrapolation whole = part.estimate(e->counts, std::move(e->executed), p.context.program, &hierarchy_);
+  e->executed = std::move(whole.executed);
+  e->counts = whole.counts;
+  e->lives = {};
+  if (!engine.lives().empty()) {
+    const auto groups = static_cast<double>(p.plan.total_groups);
+    e->lives.groups.add(engine.lives().front().groups, groups);
+    e->lives.waves.add(engine.lives().front().waves, groups * p.plan.occupancy.waves_per_group);
+  }
+  e->sampling = {Strategy::sampled, whole.groups_simulated, traces_.recorded, std::move(whole.error), 0};
 }
 
 }  // namespace hipsynth

@@ -14,6 +14,7 @@
 #include "core/functional.h"
 #include "core/launch.h"
 #include "core/state.h"
+#include "sampling/partial_replay.h"
 #include "sampling/sampler.h"
 #include "sampling/slice.h"
 #include "sampling/trace.h"
@@ -107,15 +108,20 @@ class SampledStrategy final : public DispatchStrategy {
   Footprint* footprint_;
 };
 
-// Replays every work-group's memory accesses, waits and barriers without executing instructions.
+// Replays memory accesses, waits and barriers without executing instructions: those of every work-group, or of as many
+// as `groups`, and extrapolates.
 class ReplayedStrategy final : public DispatchStrategy {
  public:
-  ReplayedStrategy(Hierarchy& hierarchy, const Traces& traces) : hierarchy_(hierarchy), traces_(traces) {}
+  ReplayedStrategy(Hierarchy& hierarchy, const Traces& traces, uint64_t groups)
+      : hierarchy_(hierarchy), traces_(traces), groups_(groups) {}
   std::optional<Execution> execute(const PreparedLaunch& p) override;
 
  private:
+  void extrapolate(const PreparedLaunch& p, const PartialReplay& part, const Engine& engine, Execution* e);
+
   Hierarchy& hierarchy_;
   const Traces& traces_;
+  uint64_t groups_;
 };
 
 }  // namespace hipsynth

@@ -45,6 +45,7 @@ const std::map<std::string, Setter>& setters() {
       {"strict_bounds", [](Config& c, const std::string& v) { c.options.strict_bounds = number(v) != 0; }},
       {"embedded", [](Config& c, const std::string& v) { c.embedded = number(v) != 0; }},
       {"line_output", [](Config& c, const std::string& v) { c.line_output = number(v) != 0; }},
+      {"patient", [](Config& c, const std::string& v) { c.options.patient = number(v) != 0; }},
       {"per_kernel", [](Config& c, const std::string& v) { c.options.per_kernel = static_cast<uint32_t>(number(v)); }},
       {"reuse", [](Config& c, const std::string& v) { c.options.reuse = number(v) != 0; }},
       {"lines", [](Config& c, const std::string& v) { c.options.lines = number(v) != 0; }},

@@ -107,6 +107,17 @@ bool Sampler::seen_enough() const {
   return evidence_.windows_agree() && !evidence_.has_atomics();
 }
 
+void describe_end(Hierarchy& hierarchy, const Machine& machine, Sample* sample) {
+  const Channels::Load load = hierarchy.channels().load();
+  sample->channels = hierarchy.channels().count();
+  sample->channel_excess = load.busiest / std::max(1.0, load.average) - 1;
+  sample->left_dirty = hierarchy.dirty();
+  sample->cus = machine.cus;
+  sample->l2_lines = machine.l2_lines;
+  sample->infinity_bytes = machine.infinity_bytes;
+  sample->line_bytes = machine.line_bytes;
+}
+
 Sample Sampler::finish(const std::vector<std::vector<Executed>>& runs) {
   Sample sample;
   if (phase_ == Phase::measure) close_cell();
@@ -147,15 +158,8 @@ Sample Sampler::finish(const std::vector<std::vector<Executed>>& runs) {
   sample.chain_at_start = chain_at_start_;
   sample.atomics_at_start = atomics_at_start_;
   sample.long_groups = long_groups_;
-  const Channels::Load load = hierarchy_.channels().load();
-  sample.channels = hierarchy_.channels().count();
-  sample.channel_excess = load.busiest / std::max(1.0, load.average) - 1;
-  sample.left_dirty = hierarchy_.dirty();
   sample.dirty_before = dirty_before_;
-  sample.cus = machine_.cus;
-  sample.l2_lines = machine_.l2_lines;
-  sample.infinity_bytes = machine_.infinity_bytes;
-  sample.line_bytes = machine_.line_bytes;
+  describe_end(hierarchy_, machine_, &sample);
   return sample;
 }
 

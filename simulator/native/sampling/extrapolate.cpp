@@ -17,16 +17,6 @@ constexpr const char* kOfGrid[] = {"SQ_WAVES", "SQ_ITEMS"};
 
 using Counters = std::map<std::string, double>;
 
-Counters counters_of(const Program& program, const Estimate& e, Hierarchy* hierarchy) {
-  Counters counters;
-  hierarchy->set_counts(e.memory);
-  count_instructions(program, e.engine, e.executions, &counters);
-  hierarchy->counters(&counters);
-  derive_counters(&counters);
-  counters[kMemoryBytes] = static_cast<double>(e.memory.hbm_read_bytes + e.memory.hbm_write_bytes);
-  return counters;
-}
-
 // Counters of the SQ, apart from the LDS's, are estimated from executions; all others from modelled memory accesses.
 bool from_executions(const std::string& name) {
   return (name.rfind("SQ_", 0) == 0 && name.rfind("SQ_LDS_", 0) != 0) || name.rfind("EXACT_", 0) == 0;
@@ -37,6 +27,16 @@ bool from_grid(const std::string& name) {
 }
 
 }  // namespace
+
+Counters counters_of(const Program& program, const Estimate& e, Hierarchy* hierarchy) {
+  Counters counters;
+  hierarchy->set_counts(e.memory);
+  count_instructions(program, e.engine, e.executions, &counters);
+  hierarchy->counters(&counters);
+  derive_counters(&counters);
+  counters[kMemoryBytes] = static_cast<double>(e.memory.hbm_read_bytes + e.memory.hbm_write_bytes);
+  return counters;
+}
 
 Extrapolation extrapolate(const Sample& sample, const Program& program, Hierarchy* hierarchy) {
   Extrapolation result;

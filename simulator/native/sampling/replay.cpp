@@ -18,10 +18,10 @@ WaveAccess access_at(const LanePattern& p, uint64_t start, uint64_t* address) {
 
 }  // namespace
 
-void Engine::replay(const Traces& traces, CountedMemory& memory) {
+void Engine::replay(const Traces& traces, CountedMemory& memory, PartialReplay* part) {
   c_.tally = nullptr;  // traces do not say which instruction an event is of
   const size_t shapes = traces.patterns.size() * memory.hierarchy().l1_line_bytes();
-  replay_.reset(new Replay{traces, memory, std::vector<LoadShape>(1), std::vector<uint16_t>(shapes)});
+  replay_.reset(new Replay{traces, memory, part, std::vector<LoadShape>(1), std::vector<uint16_t>(shapes)});
 }
 
 const LoadShape& Engine::shape_at(uint32_t pattern, uint64_t start) {
@@ -60,48 +60,58 @@ void Engine::replay_access(Resident* r, const Event& e) {
   replay_->memory.access(*r, access_at(p, start, address));
 }
 
+// Replays the event at `at`; true if the wave's time slice ends with it. `begun`: instructions before the time slice.
+[[gnu::always_inline]] inline bool Engine::replay_event(Resident* r, const Event& e, uint32_t at, uint32_t begun) {
+  r->wave.pc = at + 1;
+  switch (e.kind) {
+    case Event::Kind::vector:
+      replay_access(r, e);
+      return false;
+    case Event::Kind::no_lanes:
+      return false;
+    case Event::Kind::scalar:
+      ++r->outstanding_lgkm;
+      if (e.amount) replay_->memory.scalar_load(*r, e.address, e.amount);
+      return false;
+    case Event::Kind::lds:
+      r->outstanding_lgkm += e.amount;
+      r->lds_outstanding = true;
+      r->lds_answer = Answer::at(r->now + c_.latency.lds, Level::none);
+      return false;
+    case Event::Kind::wait:
+      return take_wait(r, {e.vm, e.lgkm}, r->now);
+    case Event::Kind::barrier:
+      arrive(r);
+      return true;
+    case Event::Kind::jump:
+      ++c_.counts.jumps;
+      return e.executed - begun >= kQuantum;
+    default:  // Event::Kind::end
+      c_.counts.wave_instructions += e.executed;
+      end_wave(r);
+      return true;
+  }
+}
+
 // Like run_wave, but steps from event to event. wave.pc is the index of the next one.
 void Engine::replay_wave(Resident* r, bool was_at_port) {
   const std::vector<Event>& events = replay_->traces.first.waves[r->index];
+  PartialReplay* part = replay_->part;
+  const MemoryCounts& memory = replay_->memory.hierarchy().counts();
   uint32_t at = r->wave.pc;
   const uint32_t begun = was_at_port ? events[at].executed - 1 : at ? events[at - 1].executed : 0;
   for (;; ++at) {
     const Event& e = events[at];
     r->now = r->clock + e.now;
-    switch (e.kind) {
-      case Event::Kind::vector:
-      case Event::Kind::no_lanes:
-        if (port_is_closed(r)) {
-          r->wave.pc = at;
-          return;
-        }
-        if (e.kind == Event::Kind::vector) replay_access(r, e);
-        break;
-      case Event::Kind::scalar:
-        ++r->outstanding_lgkm;
-        if (e.amount) replay_->memory.scalar_load(*r, e.address, e.amount);
-        break;
-      case Event::Kind::lds:
-        r->outstanding_lgkm += e.amount;
-        r->lds_outstanding = true;
-        r->lds_answer = Answer::at(r->now + c_.latency.lds, Level::none);
-        break;
-      case Event::Kind::wait:
-        r->wave.pc = at + 1;
-        if (take_wait(r, {e.vm, e.lgkm}, r->now)) return;
-        break;
-      case Event::Kind::barrier:
-        r->wave.pc = at + 1;
-        return arrive(r);
-      case Event::Kind::jump:
-        r->wave.pc = at + 1;
-        ++c_.counts.jumps;
-        if (e.executed - begun >= kQuantum) return;
-        break;
-      case Event::Kind::end:
-        c_.counts.wave_instructions += e.executed;
-        return end_wave(r);
+    const bool needs_port = e.kind == Event::Kind::vector || e.kind == Event::Kind::no_lanes;
+    if (needs_port && port_is_closed(r)) {
+      r->wave.pc = at;
+      return;
     }
+    if (part) part->before(e, memory, c_.counts);
+    const bool ends = replay_event(r, e, at, begun);
+    if (part) part->after(e, memory, c_.counts);
+    if (ends) return;
   }
 }
 

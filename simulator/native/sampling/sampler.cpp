@@ -96,7 +96,7 @@ Sampler::Sampler(Context& context, CountedMemory& memory, const Spec& spec, cons
               std::max(2 * options.exact_work / kStartShare, std::min(kFillShare * options.exact_work, kFillMost))},
       schedule_(plan.total_groups, machine_.xcds) {}
 
-Sampler::Machine Sampler::machine_of(const Spec& spec, const LaunchPlan& plan) {
+Machine machine_of(const Spec& spec, const LaunchPlan& plan) {
   const uint32_t xcds = u32(spec.topology.xcds), cus = u32(spec.topology.cus);
   return {xcds,
           cus,

@@ -38,6 +38,15 @@ struct SamplingOptions {
   uint64_t exact_work = 0;  // dispatches up to this much work run exactly, in the units of simulation_work()
 };
 
+// Constants from the device table and the occupancy.
+struct Machine {
+  uint32_t xcds, cus;
+  uint64_t resident_groups;  // work-groups that fit on all CUs together
+  uint64_t l2_lines;         // of all L2s
+  uint64_t infinity_bytes, line_bytes;
+};
+Machine machine_of(const Spec& spec, const LaunchPlan& plan);
+
 class Sampler {
  public:
   Sampler(Context& context, CountedMemory& memory, const Spec& spec, const SamplingOptions& options,
@@ -101,13 +110,6 @@ class Sampler {
 
   bool awaits_length() const { return long_groups_ && !planned_; }
 
-  // Constants from the device table and the occupancy.
-  struct Machine {
-    uint32_t xcds, cus;
-    uint64_t resident_groups;  // work-groups that fit on all CUs together
-    uint64_t l2_lines;         // of all L2s
-    uint64_t infinity_bytes, line_bytes;
-  };
   // Work per phase, in the units of simulation_work().
   struct Budget {
     uint64_t exact, start, warm, measure, long_groups, fill;
@@ -116,8 +118,6 @@ class Sampler {
   struct Mark {
     uint64_t work = 0, misses = 0, instructions = 0;
   };
-
-  static Machine machine_of(const Spec& spec, const LaunchPlan& plan);
 
   Context& c_;
   const LaunchPlan& plan_;
@@ -157,6 +157,12 @@ struct Extrapolation {
   std::map<std::string, double> error;  // expected relative error (two standard deviations) by counter
   uint64_t groups_simulated = 0;
 };
+
+// The counters of these counts, to which the hierarchy's are set.
+std::map<std::string, double> counters_of(const Program& program, const Estimate& e, Hierarchy* hierarchy);
+
+// Notes what the caches hold at the end of a dispatch, and their sizes.
+void describe_end(Hierarchy& hierarchy, const Machine& machine, Sample* sample);
 
 // Estimates the counts of the whole grid; also sets the hierarchy's counts to them. (sampling/extrapolate.cpp)
 Extrapolation extrapolate(const Sample& sample, const Program& program, Hierarchy* hierarchy);

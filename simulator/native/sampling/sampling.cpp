@@ -85,57 +85,6 @@ std::array<bool, Events::kEngine> at_sites(const Sample& s) {
   return found;
 }
 
-// Every dirtied sector is eventually written back or remains dirty at the end. So write-backs per dirtied sector are
-// taken from everything simulated, not from one window, in which lines may be evicted that were dirtied before it. How
-// many sectors are dirtied is seen in windows: stores to lines that are dirty already add none.
-void conserve_writes(const Sample& s, MemoryCounts* m) {
-  const MemoryCounts all = s.simulated.memory();
-  const auto dirtied = static_cast<double>(all.l2_dirtied);
-  const double scale = dirtied > 0 ? static_cast<double>(m->l2_dirtied) / dirtied : 0;
-  const auto conserve = [&](uint64_t MemoryCounts::* field, uint64_t more) {
-    const auto left = static_cast<double>(s.left_dirty.*field);
-    return whole((static_cast<double>(all.*field + more) + left) * scale - left);
-  };
-  m->fabric_writes = conserve(&MemoryCounts::fabric_writes, 0);
-  m->fabric_writes_64b = conserve(&MemoryCounts::fabric_writes_64b, 0);
-  // Data that reached the fabric but not the HBM is in the memory-side cache at the end. Once that cache is full, the
-  // share of modified lines in it equals their share of the incoming lines; the part of the grid that ran may not have
-  // filled it.
-  const auto bytes = [](const MemoryCounts& n) { return 32 * (n.fabric_writes + n.fabric_writes_64b); };
-  const auto came_in = static_cast<double>(m->infinity_fills * s.line_bytes),
-             room = static_cast<double>(s.infinity_bytes);
-  const double share = came_in > room ? std::min(1.0, static_cast<double>(bytes(*m)) / came_in) : 1;
-  m->hbm_write_bytes = bytes(*m) - std::min(bytes(*m), whole(room * share));
-  m->flushed_bytes = all.flushed_bytes;
-  m->left_bytes = all.left_bytes;
-  const uint64_t written_back = conserve(&MemoryCounts::l2_writebacks, all.l2_flush_writebacks);
-  m->l2_flush_writebacks = all.l2_flush_writebacks;
-  m->l2_writebacks = written_back - std::min(written_back, all.l2_flush_writebacks);
-  const uint64_t resident = all.l2_evicts ? all.l2_misses - std::min(all.l2_misses, all.l2_evicts) : s.l2_lines;
-  m->l2_evicts = m->l2_misses - std::min(m->l2_misses, resident);
-}
-
-// Maxima: the imbalance between CUs keeps its absolute size while the average grows; the imbalance between channels
-// grows with the requests. A chain of atomics on one line grows with the atomics as it has since the first sampling
-// unit.
-void scale_maxima(const Sample& s, MemoryCounts* m) {
-  const MemoryCounts all = s.simulated.memory();
-  const auto busiest = static_cast<double>(all.l1_cycles_max), sum = static_cast<double>(all.l1_cycles_sum);
-  const auto chain = static_cast<double>(all.same_address_atomics_max);
-  const double grown = all.l1_lookups ? static_cast<double>(m->l1_lookups) / static_cast<double>(all.l1_lookups) : 1;
-  m->l1_cycles_sum = whole(sum * grown);
-  m->l1_cycles_max = whole(sum * grown / s.cus + busiest - sum / s.cus);
-  const auto requests = [](const MemoryCounts& n) {
-    return static_cast<double>(n.l2_reads + n.l2_writes + n.l2_atomics);
-  };
-  const double each = requests(*m) / static_cast<double>(s.channels);
-  m->l2_channel_max = std::max(all.l2_channel_max, whole(each * (1 + s.channel_excess)));
-  const uint64_t later = all.l2_atomics - s.atomics_at_start;
-  const double rate = later > 0 ? (chain - static_cast<double>(s.chain_at_start)) / static_cast<double>(later) : 0;
-  const double more = static_cast<double>(m->l2_atomics) - static_cast<double>(all.l2_atomics);
-  m->same_address_atomics_max = whole(chain + rate * std::max(0.0, more));
-}
-
 void put(const Row& row, Estimate* e) {
   Events rounded;
   for (size_t i = 0; i < row.size(); ++i) rounded.n[i] = whole(row[i]);
@@ -192,6 +141,57 @@ std::vector<Stratum> choose_strata(const StrataRequest& q) {
   }
   strata.push_back({tail, tail, q.total, q.total});
   return strata;
+}
+
+// Every dirtied sector is eventually written back or remains dirty at the end. So write-backs per dirtied sector are
+// taken from everything simulated, not from one window, in which lines may be evicted that were dirtied before it. How
+// many sectors are dirtied is seen in windows: stores to lines that are dirty already add none.
+void conserve_writes(const Sample& s, MemoryCounts* m) {
+  const MemoryCounts all = s.simulated.memory();
+  const auto dirtied = static_cast<double>(all.l2_dirtied);
+  const double scale = dirtied > 0 ? static_cast<double>(m->l2_dirtied) / dirtied : 0;
+  const auto conserve = [&](uint64_t MemoryCounts::* field, uint64_t more) {
+    const auto left = static_cast<double>(s.left_dirty.*field);
+    return whole((static_cast<double>(all.*field + more) + left) * scale - left);
+  };
+  m->fabric_writes = conserve(&MemoryCounts::fabric_writes, 0);
+  m->fabric_writes_64b = conserve(&MemoryCounts::fabric_writes_64b, 0);
+  // Data that reached the fabric but not the HBM is in the memory-side cache at the end. Once that cache is full, the
+  // share of modified lines in it equals their share of the incoming lines; the part of the grid that ran may not have
+  // filled it.
+  const auto bytes = [](const MemoryCounts& n) { return 32 * (n.fabric_writes + n.fabric_writes_64b); };
+  const auto came_in = static_cast<double>(m->infinity_fills * s.line_bytes),
+             room = static_cast<double>(s.infinity_bytes);
+  const double share = came_in > room ? std::min(1.0, static_cast<double>(bytes(*m)) / came_in) : 1;
+  m->hbm_write_bytes = bytes(*m) - std::min(bytes(*m), whole(room * share));
+  m->flushed_bytes = all.flushed_bytes;
+  m->left_bytes = all.left_bytes;
+  const uint64_t written_back = conserve(&MemoryCounts::l2_writebacks, all.l2_flush_writebacks);
+  m->l2_flush_writebacks = all.l2_flush_writebacks;
+  m->l2_writebacks = written_back - std::min(written_back, all.l2_flush_writebacks);
+  const uint64_t resident = all.l2_evicts ? all.l2_misses - std::min(all.l2_misses, all.l2_evicts) : s.l2_lines;
+  m->l2_evicts = m->l2_misses - std::min(m->l2_misses, resident);
+}
+
+// Maxima: the imbalance between CUs keeps its absolute size while the average grows; the imbalance between channels
+// grows with the requests. A chain of atomics on one line grows with the atomics as it has since the first sampling
+// unit.
+void scale_maxima(const Sample& s, MemoryCounts* m) {
+  const MemoryCounts all = s.simulated.memory();
+  const auto busiest = static_cast<double>(all.l1_cycles_max), sum = static_cast<double>(all.l1_cycles_sum);
+  const auto chain = static_cast<double>(all.same_address_atomics_max);
+  const double grown = all.l1_lookups ? static_cast<double>(m->l1_lookups) / static_cast<double>(all.l1_lookups) : 1;
+  m->l1_cycles_sum = whole(sum * grown);
+  m->l1_cycles_max = whole(sum * grown / s.cus + busiest - sum / s.cus);
+  const auto requests = [](const MemoryCounts& n) {
+    return static_cast<double>(n.l2_reads + n.l2_writes + n.l2_atomics);
+  };
+  const double each = requests(*m) / static_cast<double>(s.channels);
+  m->l2_channel_max = std::max(all.l2_channel_max, whole(each * (1 + s.channel_excess)));
+  const uint64_t later = all.l2_atomics - s.atomics_at_start;
+  const double rate = later > 0 ? (chain - static_cast<double>(s.chain_at_start)) / static_cast<double>(later) : 0;
+  const double more = static_cast<double>(m->l2_atomics) - static_cast<double>(all.l2_atomics);
+  m->same_address_atomics_max = whole(chain + rate * std::max(0.0, more));
 }
 
 Events::Events(const MemoryCounts& memory, const EngineCounts& engine) {

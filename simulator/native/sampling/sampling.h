@@ -97,6 +97,11 @@ MemoryCounts when_drifting(const Sample& sample, const MemoryCounts& whole);
 // Executions of stratum k alone, scaled to the work-groups that it represents.
 std::vector<Executed> executions_of_stratum(const Sample& sample, size_t k);
 
+// Replaces counts that do not follow from the rates of sites: write-backs, which conserve what became dirty, and
+// maxima.
+void conserve_writes(const Sample& sample, MemoryCounts* counts);
+void scale_maxima(const Sample& sample, MemoryCounts* counts);
+
 // Expected relative errors (two standard deviations) of a counter's total.
 // For counters derived from executions: from the differences between adjacent strata; `values[k]` is the estimate for
 // all of strata[k].

@@ -244,6 +244,8 @@ def test_a_replayed_grid_is_not_scaled_up() -> None:
     )
     assert f"all {groups:,} work-groups do the same" in replayed and "scaled up" not in replayed
     assert "scaled up from" in partly and "do the same" not in partly
+    some = terminal.render_results([result(target(), replace(base, sampling=Sampling("sampled", groups - 1, 16)))])
+    assert f"scaled up from {groups - 1:,} of {groups:,} work-groups, which all do the same and were replayed" in some
 
 
 def test_what_a_sample_is_a_part_of() -> None:
