@@ -108,6 +108,16 @@ __device__ void product(float* c, const float* a, const float* b, int n) {
     for (int j = 0; j < kPer; ++j) c[(row + y + i) * n + col + x + j] = sum[i][j];
   }
 }
+// An element for each work-item, as a first version has it.
+extern "C" __global__ void __launch_bounds__(256) product_naive(float* c, const float* a, const float* b, int n) {
+  const int col = blockIdx.x * 16 + threadIdx.x % 16, row = blockIdx.y * 16 + threadIdx.x / 16;
+  float sum = 0;
+  for (int k = 0; k < n; ++k) sum += a[(size_t)row * n + k] * b[(size_t)k * n + col];
+  c[(size_t)row * n + col] = sum;
+}
+extern "C" __global__ void __launch_bounds__(256) product_16(float* c, const float* a, const float* b, int n) {
+  product<1, 16, 1>(c, a, b, n);
+}
 extern "C" __global__ void __launch_bounds__(256) product_64(float* c, const float* a, const float* b, int n) {
   product<4, 16, 1>(c, a, b, n);
 }

@@ -3,9 +3,11 @@
 Usage: python benchmarks/sampling_error.py [--size 49152] [--above 40000000] [kernel ...]
        python benchmarks/sampling_error.py --large
        python benchmarks/sampling_error.py --products 4096
+       python benchmarks/sampling_error.py --in-part 4096
 Each kernel of tests/kernels/programs_grids.hip runs in full and sampled, on both architectures. `worst` is the largest
 relative error of a counter, except those that depend on which lines are still dirty at the end of a dispatch. `--large`
-times grids that are too large to run in full; `--products` compares matrix products in full and sampled.
+times grids that are too large to run in full; `--products` compares matrix products in full and sampled; `--in-part`
+compares products that take long to replay: in full, in part as `synth profile` of a program does, and sampled.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ sys.path[:0] = [str(TESTS / "kernels"), str(TESTS / "support")]
 LARGE = {"triad": 976_563, "transpose": 1_048_576, "gemm_tile": 131_072}
 # Matrix products in kernels.hip -> side of the square tile that one work-group computes.
 PRODUCTS = {"product_64": 64, "product_64_buffered": 64, "product_128": 128, "product_matrix": 64}
+LONG_PRODUCTS = {"product_naive": 16, "product_16": 16}
+IN_FULL = 100_000  # times the work of a grid that runs in full, which a replay may take
 ROWS = 4096
 SAMPLING_UNITS = 12  # as `synth profile` samples
 DOUBTFUL = 0.02  # larger errors are shown with the error estimate of the sampled run
@@ -71,16 +75,18 @@ def row(name: str, kernel: str, size: int, above: int) -> str:
     return compared(kernel, name, exact, part)
 
 
-def product(name: str, kernel: str, rows: int, sampling_units: int) -> tuple[Dispatch, float]:
+def product(name: str, kernel: str, rows: int, **options: Unpack[DeviceOptions]) -> tuple[Dispatch, float]:
     """The result and CPU seconds of a matrix product in kernels.hip of `rows` rows and columns."""
     from hipsynth.simulator.device import SimDevice
 
     with scratch_folder() as scratch:
         source = Path(__file__).with_name("kernels.hip")
-        device = SimDevice(name, source, scratch, sampling_units=sampling_units, values=False)
+        device = SimDevice(name, source, scratch, values=False, **options)
         matrices = [device.core.allocate(4 * rows * rows) for _ in range(3)]
         start = time.process_time()
-        result = device.launch(kernel, (rows // PRODUCTS[kernel],) * 2, (256,), "QQQi", *matrices, rows)
+        result = device.launch(
+            kernel, (rows // (PRODUCTS | LONG_PRODUCTS)[kernel],) * 2, (256,), "QQQi", *matrices, rows
+        )
         return result, time.process_time() - start
 
 
@@ -92,7 +98,40 @@ def large() -> None:
         for kernel, size in LARGE.items():
             report(kernel, name, timed(name, kernel, size, sampling_units=SAMPLING_UNITS, memory_bytes=64 << 30)[1])
         for kernel in PRODUCTS:
-            report(kernel, name, product(name, kernel, ROWS, SAMPLING_UNITS)[1])
+            report(kernel, name, product(name, kernel, ROWS, sampling_units=SAMPLING_UNITS)[1])
+
+
+def in_part(rows: int) -> None:
+    """Prints a table of the products that take longest to replay."""
+    from hipsynth.profiling import metrics
+    from hipsynth.simulator import devices
+
+    print(
+        "| product | device | work-groups | duration, us | own estimate | hit rates vL1D, L2 | fabric read, GB/s | s |"
+    )
+    print("|---|---|---:|---:|---:|---:|---:|---:|")
+    ways: dict[str, DeviceOptions] = {
+        "in full": {"replayable": IN_FULL}, "in part": {"patient": True}, "sampled": {}
+    }  # fmt: skip
+    for kernel in LONG_PRODUCTS:
+        for name in ("mi250", "mi300x"):
+            for way, options in ways.items():
+                done, seconds = product(name, kernel, rows, sampling_units=SAMPLING_UNITS, **options)
+                arch = devices.load_device(name).arch
+                values = metrics.compute_metrics(done["counters"], done["duration_ns"], arch)
+                rates = [values[metric] or 0.0 for metric in ("L1_Cache_Hit_Rate", "L2_Cache_Hit_Rate")]
+                error = done["sampling"]["error"].get("Duration", 0.0)
+                cells = [
+                    f"`{kernel}` {way}",
+                    name,
+                    f"{done['sampling']['groups_simulated']:,} of {(rows // LONG_PRODUCTS[kernel]) ** 2:,}",
+                    f"{done['duration_ns'] / 1000:,.0f}",
+                    f"{100 * error:.1f} %",
+                    ", ".join(f"{rate:.1f} %" for rate in rates),
+                    f"{values['L2_Fabric_Read_BW'] or 0.0:.0f}",
+                    f"{seconds:.0f}",
+                ]
+                print(f"| {' | '.join(cells)} |", flush=True)
 
 
 def main() -> None:
@@ -104,7 +143,11 @@ def main() -> None:
     parser.add_argument("--above", type=int, default=40_000_000, help="grids with more work than this are sampled")
     parser.add_argument("--large", action="store_true", help="time large grids, sampled only")
     parser.add_argument("--products", type=int, metavar="ROWS", help="matrix products of this size instead")
+    parser.add_argument("--in-part", type=int, metavar="ROWS", help="products that are replayed in part instead")
     chosen = parser.parse_args()
+    if chosen.in_part:
+        in_part(chosen.in_part)
+        return
     if chosen.large:
         large()
         return
@@ -113,7 +156,7 @@ def main() -> None:
     for kernel in PRODUCTS if chosen.products else chosen.kernels:
         for name in ("mi250", "mi300x"):
             if chosen.products:
-                exact, part = (product(name, kernel, chosen.products, n) for n in (0, SAMPLING_UNITS))
+                exact, part = (product(name, kernel, chosen.products, sampling_units=n) for n in (0, SAMPLING_UNITS))
                 print(compared(kernel, name, exact, part), flush=True)
             else:
                 print(row(name, kernel, chosen.size, chosen.above), flush=True)

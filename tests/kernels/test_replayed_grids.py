@@ -77,7 +77,7 @@ def test_replays_of_a_device_share_their_limit(replayable: int, replays: int, tm
     assert [each["unreplayed"] for each in results] == [strategy(each) == "sampled" for each in results]
 
 
-@pytest.mark.parametrize(("kernel", "above"), [("alike", ABOVE * 3), ("cut_up", ABOVE)])
+@pytest.mark.parametrize(("kernel", "above"), [("alike", ABOVE * 3), ("cut_up", 250_000)])
 def test_a_part_of_a_grid_is_replayed(kernel: str, above: int, tmp_path: Path) -> None:
     (exact,) = launches("mi250", tmp_path, kernel)
     (part,) = launches("mi250", tmp_path, kernel, sampling_units=12, sample_above=above, patient=True)
@@ -89,7 +89,7 @@ def test_a_part_of_a_grid_is_replayed(kernel: str, above: int, tmp_path: Path) -
             assert part["counters"][name] == count, name
     for name in ("TCP_TOTAL_CACHE_ACCESSES", "TCC_READ", "TCC_WRITE", "TCC_MISS", "TCC_EA_RDREQ"):
         assert part["counters"][name] == pytest.approx(exact["counters"][name], rel=0.05), name
-    assert part["duration_ns"] == pytest.approx(exact["duration_ns"], rel=0.05)
+    assert part["duration_ns"] == pytest.approx(exact["duration_ns"], rel=0.08)
 
 
 @pytest.mark.parametrize("name", DEVICES)
