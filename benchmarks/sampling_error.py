@@ -20,6 +20,7 @@ from typing import Unpack
 
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.metrics.uncertainty import END_STATE
+from hipsynth.simulator.limits import PATIENT_REPLAYS
 from hipsynth.simulator.native_core import DeviceOptions, Dispatch
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
@@ -111,7 +112,7 @@ def in_part(rows: int) -> None:
     )
     print("|---|---|---:|---:|---:|---:|---:|---:|")
     ways: dict[str, DeviceOptions] = {
-        "in full": {"replayable": IN_FULL}, "in part": {"patient": True}, "sampled": {}
+        "in full": {"replayable": IN_FULL}, "in part": {"replayable": PATIENT_REPLAYS, "in_part": True}, "sampled": {}
     }  # fmt: skip
     for kernel in LONG_PRODUCTS:
         for name in ("mi250", "mi300x"):

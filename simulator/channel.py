@@ -19,7 +19,7 @@ from pathlib import Path
 from hipsynth import toolchain
 from hipsynth.simulator.artefacts import Artefacts
 from hipsynth.simulator.devices import DeviceTable
-from hipsynth.simulator.limits import RunLimits
+from hipsynth.simulator.limits import PATIENT_REPLAYS, REPLAYS, RunLimits
 from hipsynth.simulator.program_results import MalformedDocument
 
 VARIABLE = "HIPSYNTH_CHANNEL"  # holds the number of the descriptor
@@ -103,7 +103,8 @@ def _limit_entries(limits: RunLimits) -> list[tuple[str, object]]:
         ("sampling_units", limits.sampling_units),
         ("effort", limits.effort),
         ("largest_error", limits.largest_error),
-        ("patient", int(limits.patient)),
+        ("replayable", PATIENT_REPLAYS if limits.patient else REPLAYS),
+        ("in_part", int(limits.patient)),
         ("per_kernel", limits.per_kernel),
         ("reuse", int(limits.reuse)),
         ("lines", int(limits.lines)),

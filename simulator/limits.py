@@ -10,6 +10,9 @@ SAMPLING_UNITS = 12
 # For corpora, where many labels count for more than the last permille of each: docs/explanation/sampling.md.
 CORPUS_UNITS, CORPUS_EFFORT, CORPUS_ERROR = 2, 0.03, 0.02
 
+# Times the work of a grid that runs in full, which replays take altogether: about ten seconds, or 25.
+REPLAYS, PATIENT_REPLAYS = 16, 40
+
 
 def least_time(budget_s: float) -> float:
     """Seconds of processor time that a program with a budget for its launches is given at least."""
@@ -30,7 +33,8 @@ class RunLimits:
     `effort` multiplies the work up to which a grid counts as small, and the work that replaying a grid may take.
     `largest_error`: a sampled launch whose duration is more uncertain than this (relative) is executed again at once,
     in full or with ten times the effort and at least twelve units; 0: none is (simulator/native/dispatch/chooser.cpp).
-    `patient`: grids of equal work-groups are replayed for up to some 20 s in all, in part if that is not enough.
+    `patient`: grids of equal work-groups are replayed for PATIENT_REPLAYS times the work of one that runs in full, in
+    part if that is not enough.
     `per_kernel` counts only the first launches of each kernel and shape; later ones run for their results alone and get
     the counters of the last counted one; 0 counts all. `reuse=False` also counts launches that must have the counters
     of an earlier one, which changes no counter.

@@ -96,7 +96,7 @@ class DeviceOptions(TypedDict, total=False):
     sampling_units: int
     sample_above: int
     replayable: int
-    patient: bool
+    in_part: bool
     repeatable: int
     largest_error: float
     per_kernel: int

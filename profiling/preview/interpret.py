@@ -164,6 +164,7 @@ class Interpreter:
             sampling_units=CORPUS_UNITS,
             sample_above=EXACT_WORK,
             replayable=self.replayable,
+            in_part=self.replayable > CORPUS_REPLAYABLE,
             repeatable=REPEATABLE,
             max_wave_instructions=instructions,
             memory_bytes=MEMORY_BYTES,

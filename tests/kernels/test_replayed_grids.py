@@ -80,7 +80,7 @@ def test_replays_of_a_device_share_their_limit(replayable: int, replays: int, tm
 @pytest.mark.parametrize(("kernel", "above"), [("alike", ABOVE * 3), ("cut_up", 250_000)])
 def test_a_part_of_a_grid_is_replayed(kernel: str, above: int, tmp_path: Path) -> None:
     (exact,) = launches("mi250", tmp_path, kernel)
-    (part,) = launches("mi250", tmp_path, kernel, sampling_units=12, sample_above=above, patient=True)
+    (part,) = launches("mi250", tmp_path, kernel, sampling_units=12, sample_above=above, replayable=40, in_part=True)
     how = part["sampling"]
     assert strategy(part) == "sampled" and not part["unreplayed"] and how["groups_recorded"] > 0
     assert 1.25 * 728 < how["groups_simulated"] < exact["sampling"]["groups_simulated"]

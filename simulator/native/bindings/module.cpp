@@ -86,7 +86,7 @@ class PyDevice {
  public:
   PyDevice(const std::string& arch, const SpecTable& spec, bool count, uint64_t max_wave_instructions,
            uint64_t memory_bytes, double cpu_seconds, bool values, uint32_t sampling_units, uint64_t sample_above,
-           uint32_t replayable, bool patient, uint32_t repeatable, double largest_error, uint32_t per_kernel,
+           uint32_t replayable, bool in_part, uint32_t repeatable, double largest_error, uint32_t per_kernel,
            bool reuse, bool keep_l2, bool strict_bounds)
       : device_(parse_arch(arch), make_spec(spec),
                 DeviceOptions{.count = count,
@@ -97,7 +97,7 @@ class PyDevice {
                               .sampling_units = sampling_units,
                               .sample_above = sample_above,
                               .replayable = replayable,
-                              .patient = patient,
+                              .in_part = in_part,
                               .repeatable = repeatable,
                               .largest_error = largest_error,
                               .strict_bounds = strict_bounds,
@@ -254,7 +254,7 @@ NB_MODULE(_core, m) {
            nb::arg("max_wave_instructions") = 2'000'000'000ull, nb::arg("memory_bytes") = 8ull << 30,
            nb::arg("cpu_seconds") = 0.0, nb::arg("values") = true, nb::arg("sampling_units") = 0,
            nb::arg("sample_above") = DeviceOptions{}.sample_above, nb::arg("replayable") = DeviceOptions{}.replayable,
-           nb::arg("patient") = false, nb::arg("repeatable") = DeviceOptions{}.repeatable,
+           nb::arg("in_part") = false, nb::arg("repeatable") = DeviceOptions{}.repeatable,
            nb::arg("largest_error") = 0.0, nb::arg("per_kernel") = 0, nb::arg("reuse") = true,
            nb::arg("keep_l2") = false, nb::arg("strict_bounds") = true)
       .def("reset", &PyDevice::reset, "Empties all caches.")

@@ -156,8 +156,8 @@ struct DeviceOptions {
   uint32_t sampling_units = 0;         // large grids: sampling units between the first and the last; 0: no sampling
   uint64_t sample_above = 60'000'000;  // a dispatch with at most this much work (sampling/sampler.cpp) runs exactly
   uint32_t replayable = 16;            // replays take up to so many times that work in all; those of 16 are free
-  bool patient = false;      // equal work-groups are replayed for up to 40 times that work, in part if they take more
-  uint32_t repeatable = 10;  // what a sample says nothing of runs in full, up to so many times that work
+  bool in_part = false;                // a grid whose replay would take more is replayed in part, if that says enough
+  uint32_t repeatable = 10;            // what a sample says nothing of runs in full, up to so many times that work
   // A sampled dispatch with a more uncertain duration (relative) is executed again, more finely; 0: none is.
   double largest_error = 0;
   bool strict_bounds = true;  // false: out-of-bounds accesses to memory that hardware has mapped only give a warning

@@ -17,8 +17,6 @@ constexpr uint64_t kRepeatable = 10;
 // Long, equal work-groups are always replayed up to this many times that work. Up to DeviceOptions::replayable times
 // it, replays of a device may take altogether.
 constexpr uint64_t kReplayable = 16;
-// With DeviceOptions::patient, instead of that.
-constexpr uint64_t kPatient = 40;
 // Dispatches that fill less than this share of the machine are not executed twice: copying the caches would cost more.
 constexpr uint64_t kWorthRepeating = 16;
 // A dispatch whose duration is too uncertain is executed exactly if it is at most kExactAtMost times that work, which
@@ -77,8 +75,7 @@ SamplingOptions Chooser::fine() const {
 
 // The most work for replaying a dispatch, in the units of simulation_work().
 uint64_t Chooser::most_replayed(const PreparedLaunch& p, uint64_t exact_work) const {
-  const uint64_t all = (options_.patient ? kPatient : options_.replayable) * exact_work,
-                 left = all - std::min(all, replayed_);
+  const uint64_t all = options_.replayable * exact_work, left = all - std::min(all, replayed_);
   return std::min({std::max(left, kReplayable * exact_work), all, p.limits.most_work});
 }
 
@@ -131,7 +128,7 @@ Execution Chooser::sample_first(const PreparedLaunch& p, Hierarchy& hierarchy, O
   if (refines() || kWorthRepeating * p.plan.total_groups > resident) before.emplace(hierarchy);
   const bool at_once = refines() && !is_pure(slice, *p.launch.kernel);
   const SamplingOptions how = at_once ? fine() : coarse();
-  RecordedTraces recorded(p, most_replayed(p, how.exact_work), options_.patient);
+  RecordedTraces recorded(p, most_replayed(p, how.exact_work), options_.in_part);
   NoTraces none;
   TraceSource& source = before ? static_cast<TraceSource&>(recorded) : none;
   Footprint own(p.context.memory);
