@@ -82,7 +82,8 @@ def product(name: str, kernel: str, rows: int, **options: Unpack[DeviceOptions])
 
     with scratch_folder() as scratch:
         source = Path(__file__).with_name("kernels.hip")
-        device = SimDevice(name, source, scratch, values=False, **options)
+        chosen: DeviceOptions = {"values": False, "sampling_units": SAMPLING_UNITS, **options}
+        device = SimDevice(name, source, scratch, **chosen)
         matrices = [device.core.allocate(4 * rows * rows) for _ in range(3)]
         start = time.process_time()
         result = device.launch(
@@ -99,7 +100,7 @@ def large() -> None:
         for kernel, size in LARGE.items():
             report(kernel, name, timed(name, kernel, size, sampling_units=SAMPLING_UNITS, memory_bytes=64 << 30)[1])
         for kernel in PRODUCTS:
-            report(kernel, name, product(name, kernel, ROWS, sampling_units=SAMPLING_UNITS)[1])
+            report(kernel, name, product(name, kernel, ROWS)[1])
 
 
 def in_part(rows: int) -> None:
@@ -117,7 +118,7 @@ def in_part(rows: int) -> None:
     for kernel in LONG_PRODUCTS:
         for name in ("mi250", "mi300x"):
             for way, options in ways.items():
-                done, seconds = product(name, kernel, rows, sampling_units=SAMPLING_UNITS, **options)
+                done, seconds = product(name, kernel, rows, **options)
                 arch = devices.load_device(name).arch
                 values = metrics.compute_metrics(done["counters"], done["duration_ns"], arch)
                 rates = [values[metric] or 0.0 for metric in ("L1_Cache_Hit_Rate", "L2_Cache_Hit_Rate")]

@@ -39,11 +39,12 @@ def copy_folder(source: Path, target: Path, *, links: bool = False) -> None:
 
 def _walk_files(folder: Path, links: bool) -> Iterator[Path]:
     for current, names, files in os.walk(folder):
-        linked = [name for name in names if (Path(current) / name).is_symlink()]
+        linked = [name for name in names if os.path.islink(os.path.join(current, name))]  # noqa: PTH114, PTH118
         names[:] = sorted(name for name in names if name not in SKIPPED_FOLDERS)
         for name in sorted([*files, *linked]):
             path = Path(current) / name
-            if links if path.is_symlink() else path.is_file():
+            is_file = os.path.isfile(path)  # noqa: PTH113 - false where Path.is_file raises: in a folder without rights
+            if links if os.path.islink(path) else is_file:  # noqa: PTH114
                 yield path
 
 

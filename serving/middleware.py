@@ -16,6 +16,7 @@ from hipsynth.serving.asgi import App, Message, Receive, Send
 from hipsynth.serving.limits import BODY_BYTES
 from hipsynth.serving.prometheus import RequestMeter
 
+HTTP_PORT = 80  # clients leave it out of a host
 OPEN = frozenset({"/healthz"})  # needs no token
 HEADERS = (
     (b"content-security-policy", b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
@@ -51,7 +52,8 @@ class Guard:
 
     def __init__(self, app: App, token: str, port: int, meter: RequestMeter) -> None:
         self.app, self.token, self.port, self.meter = app, token, port, meter
-        self.hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
+        names = ("127.0.0.1", "localhost", "[::1]")
+        self.hosts = {f"{name}:{port}" for name in names} | (set(names) if port == HTTP_PORT else set())
         self.cookie = f"hipsynth-{port}"
         # The cookie is no token: what a browser tells other servers of this machine opens no API elsewhere.
         self.session = hmac.new(token.encode(), b"session of the workbench", hashlib.sha256).hexdigest()

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from hipsynth.training.models.documents import PredictDocument
 
 DEFAULT_FLAGS = "-O3"
+NAME_BYTES = 200  # of a file
 
 
 def predict_triton(request: ProgramRequest, target: Target, predictor: AnalyticPredictor) -> PredictDocument:
@@ -113,6 +114,7 @@ def locate_script(request: ProgramRequest, keep: KeepFolder, text: str = "") -> 
     refuse_hip_options({"flags": is_flagged, **shapes, "values": bool(request.values)})
     path = Path(request.path) if request.path and not text else None
     if path is None:
-        path = keep(scratch_folder()) / f"{Path(request.name).stem}{SUFFIXES[TRITON]}"
+        stem = Path(request.name).stem.encode()[:NAME_BYTES].decode(errors="ignore")
+        path = keep(scratch_folder()) / f"{stem}{SUFFIXES[TRITON]}"
         path.write_text(text or request.source, encoding="utf-8", errors="surrogateescape")
     return Project((SourceFile(path, "python"),), path.parent, request.arguments)

@@ -39,6 +39,7 @@ from hipsynth.toolchain.sandbox import processes
 LIBRARY = "libhipsynth_hip.so"
 VERSION_FILE = "libhipsynth_hip.version"
 STOP_EXIT = 113  # exit status of a program that the simulator stopped; kStopExit of native/runtime/results.h
+MOST_ARGUMENT_BYTES = 1 << 17  # MAX_ARG_STRLEN of Linux
 FIRST_FD = 3  # the first descriptor that sandbox.run passes on
 # What a job was killed for -> the reason of a failure.
 KILL_REASONS = {
@@ -114,6 +115,9 @@ def run_program(
     runtime library does not match this version.
     """
     limits, streams = limits or RunLimits(), streams or ProgramStreams()
+    if any(len(os.fsencode(word)) >= MOST_ARGUMENT_BYTES for word in args):
+        problem = f"an argument has {MOST_ARGUMENT_BYTES} bytes or more, with which Linux starts no program"
+        return RunResult("failed", Reason.NEEDS_ARGUMENTS, problem)
     library = library_path()
     bounds = _sandbox_limits(artefacts, limits)
     observed = observation.entries(scratch) if observation else ()

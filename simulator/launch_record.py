@@ -27,6 +27,8 @@ _POINTER = struct.Struct("<Q")
 _SYMBOL = re.compile(r"[\w.$@]{1,8192}\Z")
 _REASON = re.compile(r"[a-z_]{1,64}\Z")
 _LINE = 16384  # bytes of the longest line
+_MOST_MODULE_BYTES = MOST_BYTES  # of all modules, with the zeros at their ends
+_MOST_ALLOCATIONS = 1 << 22  # of all layouts, and of all launches: launches beyond that are left out
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,8 @@ class _Reader:
     after_read: bool = False
     after_loss: bool = False
     variant: str = ""
+    module_bytes: int = 0
+    listed: int = 0  # allocations, in layouts and launches
     modules: list[tuple[bytes, bytes]] = field(default_factory=list)
     allocations: list[Allocation] = field(default_factory=list)
     host_visible: bool = False
@@ -182,7 +186,13 @@ class _Reader:
         if int(words[1]) != ARENA:
             raise ValueError("another address space")
 
+    def _count_allocations(self, count: int) -> None:
+        self.listed += count
+        if self.listed > _MOST_ALLOCATIONS:
+            raise EOFError
+
     def _read_layout(self, words: list[str]) -> None:
+        self._count_allocations(_parse_number(words[1]))
         table = np.frombuffer(self._take_bytes(_parse_number(words[1]) * ALLOCATION.itemsize), ALLOCATION)
         layout: list[tuple[int, int, int]] = table.tolist()
         ends = [start + size for start, size, _ in layout]
@@ -202,7 +212,8 @@ class _Reader:
 
     def _read_module(self, words: list[str]) -> None:
         elf, size = self.contents[_parse_number(words[1])], _parse_number(words[2])
-        if size > MOST_BYTES:
+        self.module_bytes += max(size, len(elf))
+        if self.module_bytes > _MOST_MODULE_BYTES:
             raise ValueError("too large")
         self.modules.append((elf.ljust(size, b"\0"), self.contents[_parse_number(words[3])]))
 
@@ -212,6 +223,7 @@ class _Reader:
     def _read_launch(self, words: list[str]) -> None:
         _, symbol, *numbers = words
         n = [_parse_number(word) for word in numbers]
+        self._count_allocations(len(self.allocations))
         arguments = self._take_bytes(n[10])
         held_rows = np.frombuffer(self._take_bytes(n[11] * HELD.itemsize), HELD)
         allocations = list(self.allocations)
@@ -266,7 +278,7 @@ def parse_recording(data: bytes) -> RecordedRun:
     library writes."""
     try:
         return _Reader(data).read()
-    except (ValueError, IndexError, KeyError, UnicodeDecodeError, struct.error) as error:
+    except (ValueError, IndexError, KeyError, UnicodeDecodeError, struct.error, MemoryError) as error:
         raise BadInput(
             "the record of the program's launches is damaged",
             cause=f"the program wrote to it ({error})",

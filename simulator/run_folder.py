@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 from hipsynth.core.folders import copy_folder
 from hipsynth.core.program import Project
 from hipsynth.simulator.artefacts import Artefacts
+from hipsynth.toolchain.sandbox.mounts import is_shared_folder
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def place_program(project: Project | None, name: str, artefacts: Artefacts, fold
     if project is None:
         folder.mkdir(parents=True, exist_ok=True)
         return PlacedProgram(folder, put_script(artefacts, folder) if artefacts.interpreter else artefacts)
-    if _shared(project.folder):
+    if is_shared_folder(project.folder.resolve()):
         folder.mkdir(parents=True)
     else:
         copy_folder(project.folder, folder)
@@ -45,12 +45,6 @@ def place_program(project: Project | None, name: str, artefacts: Artefacts, fold
         word: Path(word) for word in words if Path(word).is_absolute() and _resolve_file(word) in project.readable
     }
     return PlacedProgram(folder, placed, words, elsewhere)
-
-
-def _shared(folder: Path) -> bool:
-    """Whether many programs' files lie there: the home folder, one above it, or one of temporary files."""
-    home = Path(os.path.expanduser("~")).resolve()  # noqa: PTH111 - Path.home() fails where there is none
-    return folder in (home, *home.parents, Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp"))
 
 
 def named_files(arguments: Iterable[str], folder: Path) -> frozenset[Path]:

@@ -44,7 +44,7 @@ class CompileJob:
         places = {str(self.toolchain.root): "{root}", str(HERE): "{here}"}  # independent of the checkout's path
         words = [_replace_paths(word, places) for word in (*self.template.cc1, *self.template.link)]
         parts: list[object] = [CACHE_VERSION, self.side, self.toolchain.identity, words]
-        if re.search(r"__FILE__|__FILE_NAME__|__BASE_FILE__|assert|source_location", self.text):
+        if re.search(r"__FILE__|__FILE_NAME__|__BASE_FILE__|__builtin_FILE|assert|source_location", self.text):
             parts.append(self.source.name)
         if self.flags.names_files or _INCLUDES_FILES.search(self.text):
             parts.append(str(self.source.resolve().parent))

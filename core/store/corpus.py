@@ -91,7 +91,7 @@ class Corpus:
     def opcodes(self) -> set[str]:
         """The opcodes in the builds of its items, where the profile recorded them."""
         opcode_names: set[str] = set()
-        for provenance in set(map(tuple, self.measurements()["provenance"].to_pylist())):
+        for provenance in {tuple(row or ()) for row in self.measurements()["provenance"].to_pylist()}:
             opcode_names.update(dict(provenance).get("opcodes", "").split())
         return opcode_names
 
@@ -122,9 +122,11 @@ class CorpusWriter:
             raise write_error(self.root, error) from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             os.close(self._lock)
             raise BadInput(f"{self.root}: another command is writing to it", remedy="wait until it ends") from error
+        except OSError:  # a file system without locks
+            pass
         try:
             self._dropped: tuple[str, ...] = ()
             self._load_existing(tuple(metric_ids), repair)

@@ -7,8 +7,11 @@ kept in the cache: launches do not depend on what kernels do inside, so editing 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import itertools
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
@@ -46,6 +49,8 @@ SETTLED = 1000  # launches in a row without a new kernel or shape, after which t
 MEMORY_BYTES = 4 << 30
 MOST_FILES = 500  # in the folder of a program whose recording is kept
 _COMPILED_SUFFIXES = SOURCE_SUFFIXES | {".h", ".hpp", ".cuh"}
+_OTHER_BRACES = re.compile(r"<%|%>|\?\?")  # digraphs and trigraphs
+_SPLICE = re.compile(r"\\[ \t]*\n")  # the next line goes on with this one
 KEPT_BYTES, KEPT = 1 << 30, 256  # of recordings in the cache
 # Reasons for which a run is ended that say nothing against its launches.
 HARMLESS: Mapping[str, str] = {
@@ -124,24 +129,34 @@ def data_files(project: Project, includes_sources: bool = False) -> list[tuple[s
     other source files and headers only if it includes some; None if there are more than MOST_FILES."""
     sources = {file.path.resolve() for file in project.sources}
     files = []
-    for number, path in enumerate([*project.folder.rglob("*"), *sorted(project.readable)]):
+    for number, path in enumerate(itertools.chain(project.folder.rglob("*"), sorted(project.readable))):
         if number >= MOST_FILES:
             return None
         is_read = includes_sources or path.suffix not in _COMPILED_SUFFIXES
-        if is_read and path.is_file() and path.resolve() not in sources:
-            state = path.stat()
-            files.append((str(path), state.st_size, state.st_mtime_ns))
+        with contextlib.suppress(OSError):  # it was deleted, or the user may not read it
+            if is_read and path.is_file() and path.resolve() not in sources:
+                state = path.stat()
+                files.append((str(path), state.st_size, state.st_mtime_ns))
     return sorted(files)
 
 
 def host_text(text: str) -> str:
-    """A program's text without the bodies of its kernels."""
-    kept_lines, at = [], 0
+    """A program's text without what only its kernels see: the bodies, apart from preprocessor lines, which also hold
+    for what follows. Whole if braces may be spelled in other ways, so that a body may end earlier than it seems to."""
+    hidden = any(line.count("{") != line.count("}") for line in _list_directives(text))
+    if hidden or _OTHER_BRACES.search(text):
+        return text
+    kept_parts, at = [], 0
     for kernel in outline_kernels(text):
         start, end = kernel.body
-        kept_lines.append(text[at:start])
+        kept_parts += [text[at:start], *_list_directives(text[start:end])]
         at = end
-    return "".join([*kept_lines, text[at:]])
+    return "".join([*kept_parts, text[at:]])
+
+
+def _list_directives(text: str) -> list[str]:
+    """The lines that may be of the preprocessor."""
+    return [line for line in _SPLICE.sub(" ", text).splitlines(keepends=True) if "#" in line or "%:" in line]
 
 
 def record_launches(run: HostRun, signatures: Mapping[str, str], keep: bool = True) -> Recording:
@@ -251,7 +266,7 @@ def store_recording(entry: Path, head: RecordingHead, data: bytes) -> None:
             total += path.stat().st_size
             if number >= KEPT or total > KEPT_BYTES:
                 path.unlink(missing_ok=True)
-    except OSError:
+    except (OSError, BadInput):
         return
 
 

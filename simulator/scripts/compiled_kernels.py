@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -97,7 +98,7 @@ def _entry_of(project: Project) -> Path | None:
     script = project.sources[0].path
     names = []
     try:
-        for number, path in enumerate([*project.folder.rglob("*"), *sorted(project.readable)]):
+        for number, path in enumerate(itertools.chain(project.folder.rglob("*"), sorted(project.readable))):
             if number >= MOST_BESIDE:
                 return None
             if path.is_file():

@@ -290,6 +290,36 @@ def test_host_code_runs_once_for_edits_inside_kernels(monkeypatch: pytest.Monkey
     assert host_text(edited) == host_text(text) != host_text(text.replace("4096", "8192"))
 
 
+HOST = "int main() { add<<<(1 << 16) / BLOCK, BLOCK>>>(a, b, n); }"
+
+
+@pytest.mark.parametrize(
+    ("before", "inside", "other"),
+    [
+        ("", "#define BLOCK 64\n", "#define BLOCK 1024\n"),
+        ("", "#define BLOCK \\\n 64\n", "#define BLOCK \\\n 1024\n"),
+        ("", "%: define BLOCK 64\n", "%: define BLOCK 1024\n"),
+        ("", "%> void k() <% int i = 64;", "%> void k() <% int i = 65;"),
+        ("#define END }\n#define BEGIN {\n", "END void k() BEGIN int i = 64;", "END void k() BEGIN int i = 65;"),
+    ],
+)
+def test_what_a_body_says_to_the_host_is_host_code(before: str, inside: str, other: str) -> None:
+    texts = [f"{before}__global__ void add(float* a) {{\n{part}a[0] = 1;\n}}\n{HOST}" for part in (inside, other)]
+    assert host_text(texts[0]) != host_text(texts[1])
+    if "END" not in inside and "%>" not in inside:
+        assert host_text(texts[0]) == host_text(texts[0].replace("a[0] = 1", "a[0] = 2"))
+
+
+def test_a_forged_record_takes_no_memory_of_its_reader() -> None:
+    module = b"contents 0\nmodule 0 234881024 0\n"
+    with pytest.raises(BadInput, match="too large"):
+        parse_recording(module * 2)
+    allocations = b"".join(struct.pack("<3Q", (1 << 21) * i, 4096, 0) for i in range(50_000))
+    launches = b"launch add 0 1 1 1 64 1 1 0 0 0 0 0\n" * 400
+    made = parse_recording(b"layout 50000\n" + allocations + launches).launches
+    assert 0 < len(made) < 100, "those beyond the limit are left out"
+
+
 def test_an_edit_on_which_launches_may_depend_runs_the_host_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The host reads what the kernel wrote, then launches again."""
     text = sized(LAUNCH + "float x; (void)hipMemcpy(&x, b, 4, hipMemcpyDeviceToHost); n = x > 1 ? 64 : 128; " + LAUNCH)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,14 +79,21 @@ def view_of(scratch: Path, writable_bytes: int, read_only: Iterable[Path], mount
     return SandboxView(tuple(paths_shown.items()), jobs if shared else scratch, writable_bytes, identities)
 
 
+def is_shared_folder(folder: Path) -> bool:
+    """Whether many programs' files lie in a folder, and the user's own: the home folder, one above it, or one of
+    temporary files. `folder`: without links."""
+    home = Path(os.path.expanduser("~")).resolve()  # noqa: PTH111 - Path.home() fails where there is none
+    temporary = (Path(tempfile.gettempdir()).resolve(), Path("/var/tmp"), *map(Path, bubblewrap.TEMPORARY_FOLDERS))
+    return folder in (home, *home.parents, *temporary)
+
+
 def _list_readable(paths: Iterable[Path]) -> Iterator[Path]:
-    """The paths, but of a folder for temporary files, which belongs to everybody and is written to, only the files that
-    a program in it may include."""
+    """The paths, but of a folder that holds more than a program only the files that a program in it may include."""
     for path in paths:
-        if str(path.resolve()) not in bubblewrap.TEMPORARY_FOLDERS:
+        if not is_shared_folder(path.resolve()):
             yield path
             continue
-        yield from (file for file in sorted(path.iterdir()) if file.suffix in INCLUDED and file.is_file())
+        yield from (file for file in sorted(path.iterdir()) if file.suffix in INCLUDED and os.path.isfile(file))  # noqa: PTH113
 
 
 def _is_covered(inside: Path, outside: Path, paths_shown: Mapping[Path, Path]) -> bool:

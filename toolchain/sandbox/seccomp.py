@@ -38,6 +38,11 @@ _REFUSED = {
     "memfd_secret": 447, "setpriority": 141, "ioprio_set": 251, "io_uring_setup": 425, "io_uring_enter": 426,
     "io_uring_register": 427,
 }  # fmt: skip
+# Access lists and other attributes of the folders that later jobs use; they fail as where a file system has none.
+_UNSUPPORTED = {
+    "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "removexattr": 197, "lremovexattr": 198, "fremovexattr": 199,
+    "setxattrat": 463, "removexattrat": 466,
+}  # fmt: skip
 # Shared memory without a file: no limit sees it when it is not mapped. Children can share files in /dev/shm.
 _MMAP, _FLAGS_ARGUMENT, _MAP_SHARED, _MAP_ANONYMOUS = 9, 3, 0x01, 0x20
 # Locks and leases of files, since those that a sandbox shows are the user's: they fail as where there are no locks.
@@ -64,6 +69,8 @@ def seccomp_program(*, forks: bool = False) -> bytes:
         code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _KILL)]
     for number in _REFUSED.values():
         code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ERRNO | errno.EACCES)]
+    for number in _UNSUPPORTED.values():
+        code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ERRNO | errno.EOPNOTSUPP)]
     code += [(_EQUAL, 0, 1, _FLOCK), (_RETURN, 0, 0, _ERRNO | errno.ENOLCK)]
     for command in _LOCK_COMMANDS.values():
         code += _refused_if(_FCNTL, _COMMAND_ARGUMENT, [(_EQUAL, command)], errno.ENOLCK)

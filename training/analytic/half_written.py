@@ -6,6 +6,7 @@ answers were wrong (half_written.toml, `python -m studies.half_written`).
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import math
@@ -115,11 +116,12 @@ def _place_of(path: Path) -> Path:
 
 
 def keep_compiled_text(path: Path, text: str) -> None:
-    """Keeps a text that compiled, for predictions of the same file while it does not."""
+    """Keeps a text that compiled, for predictions of the same file while it does not. A failure is no error."""
     place = _place_of(path)
-    if len(text) <= MOST_KEPT_BYTES and not (place.exists() and place.read_text(errors="replace") == text):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(place, text)
+    with contextlib.suppress(OSError, BadInput):
+        if len(text) <= MOST_KEPT_BYTES and not (place.exists() and place.read_text(errors="replace") == text):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(place, text)
 
 
 def compiled_text_of(path: Path) -> str:

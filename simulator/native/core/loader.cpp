@@ -165,6 +165,7 @@ struct ModuleLoader {
     for (const ElfSymbol& s : elf.symbols) {
       if (s.type == kSymbolFunction && s.value == entry) k.end = end_index(s.value + s.bytes);
     }
+    if (k.end <= k.entry) bad("the code of " + k.name + " has no end");
     if (d.kernarg_bytes > kMaxArgumentBytes) bad("arguments of " + k.name + " are too large");
     k.kernarg_bytes = d.kernarg_bytes;
     k.lds_bytes = d.group_segment_bytes;

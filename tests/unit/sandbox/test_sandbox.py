@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import struct
@@ -103,6 +104,36 @@ def test_a_file_outside_cannot_be_read(tmp_path: Path) -> None:
     assert "FileNotFoundError" in hidden.stderr
     shown = sandbox.run_sandboxed(["/bin/cat", secret], scratch, TIGHT, read_only=[secret])
     assert shown.stdout == "the secret"
+
+
+@needs_bubblewrap
+@needs_python
+def test_of_a_home_folder_only_headers_and_sources_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, scratch = tmp_path / "home", tmp_path / "scratch"
+    for folder in (home / ".ssh", scratch):
+        folder.mkdir(parents=True)
+    for name in ("own.h", ".ssh/key", "notes.txt"):
+        (home / name).write_text("text")
+    monkeypatch.setenv("HOME", str(home))
+    listed = f"import os; print(sorted(os.listdir({str(home)!r})))"
+    result = sandbox.run_sandboxed([PYTHON, "-I", "-S", "-c", listed], scratch, TIGHT, read_only=[home])
+    assert result.stdout == "['own.h']\n", result.stderr
+
+
+@needs_bubblewrap
+@needs_python
+def test_a_job_leaves_no_access_list_to_the_next(tmp_path: Path) -> None:
+    code = """
+import os
+for place in (".", "/tmp", "/dev/shm"):
+    for name in ("user.note", "system.posix_acl_default"):
+        try:
+            os.setxattr(place, name, b"\\2\\0\\0\\0")
+        except OSError as error:
+            print(error.errno)
+"""
+    result = python(code, tmp_path)
+    assert result.stdout.split() == [str(errno.EOPNOTSUPP)] * 6, result
 
 
 @needs_bubblewrap

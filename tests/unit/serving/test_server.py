@@ -103,6 +103,12 @@ def test_who_may_ask(headers: dict[str, str], status: int) -> None:
     assert status == 200 or answer.json["error"]
 
 
+def test_port_80_needs_no_number() -> None:
+    bench = Bench()
+    guard = Guard(bench.app, TOKEN, 80, bench.meter)
+    assert {"127.0.0.1", "127.0.0.1:80"} < guard.hosts and "127.0.0.1" not in bench.app.hosts
+
+
 def test_health_needs_no_token_but_the_right_host() -> None:
     (answer,) = asks([("GET", "/healthz", None)], HOST)
     assert (answer.status, answer.json) == (200, {"status": "ok"})
