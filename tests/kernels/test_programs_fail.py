@@ -243,6 +243,11 @@ def test_a_library_of_other_sources_is_a_missing_one(tmp_path: Path, monkeypatch
     assert "of_tomorrow" in stale.value.cause and "make setup" in stale.value.remedy
 
 
+def test_an_argument_that_linux_does_not_pass_fails_the_program_alone(tmp_path: Path) -> None:
+    done = run("out_of_bounds", tmp_path, ("x" * 200_000,))
+    assert (done.status, done.reason) == ("failed", "needs_arguments"), done
+
+
 FAULTY_HEADER = """#pragma once
 template <class T>
 __device__ T fetch(const T* x, int i) {
