@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hipsynth.core.folders import copy_folder
+from hipsynth.core.folders import copy_folder, is_shared_folder
 from hipsynth.core.program import Project
 from hipsynth.simulator.artefacts import Artefacts
-from hipsynth.toolchain.sandbox.mounts import is_shared_folder
 
 
 @dataclass(frozen=True)

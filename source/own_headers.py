@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hipsynth.core.files import SOURCE_BYTES, read_regular
+from hipsynth.core.folders import is_shared_folder
+from hipsynth.core.languages import INCLUDED_SUFFIXES
 from hipsynth.source.includes import INCLUDE_LINE, PRAGMA_ONCE_LINE
 
 _BEGIN, _END = "// own header {} begins: {}", "// own header {} ends"  # a checksum; the line that includes it
@@ -21,11 +23,12 @@ MOST_HEADERS = 400  # that are written in
 
 def write_in_headers(text: str, folder: Path, include_folders: Sequence[Path] = ()) -> str:
     """A text with each header that lies in `folder` or an include folder in place of the line that includes it, between
-    marks; a header that says `#pragma once` gets a guard. What is found nowhere stays as it is.
+    marks; a header that says `#pragma once` gets a guard. What is found nowhere, or outside of these folders, stays as
+    it is: the text may be anybody's. Of a folder that holds more than a program, only headers right in it count.
 
     Raises BadInput for a header that cannot be read, or is too large.
     """
-    return _HeaderWriter(tuple(include_folders)).write_in(text, folder, ())
+    return _HeaderWriter(folder, tuple(include_folders)).write_in(text, folder, ())
 
 
 def take_out_headers(text: str) -> str:
@@ -43,8 +46,9 @@ def _checksum(header: str) -> str:
 
 
 class _HeaderWriter:
-    def __init__(self, include_folders: tuple[Path, ...]) -> None:
+    def __init__(self, folder: Path, include_folders: tuple[Path, ...]) -> None:
         self.include_folders = include_folders
+        self.roots = [root.resolve() for root in (folder, *include_folders)]
         self.guards: dict[Path, str] = {}  # of headers that say `#pragma once`
         self.written = 0
 
@@ -73,6 +77,13 @@ class _HeaderWriter:
     def _find_header(self, name: str, folder: Path) -> Path | None:
         for place in (folder, *self.include_folders):
             path = Path(os.path.normpath(place / name))
-            if path.is_file():
+            if self._is_own(path.resolve()) and os.path.isfile(path):  # noqa: PTH113 - Path.is_file may raise
                 return path
         return None
+
+    def _is_own(self, path: Path) -> bool:
+        is_listed = path.suffix in INCLUDED_SUFFIXES
+        return any(
+            is_listed and path.parent == root if is_shared_folder(root) else path.is_relative_to(root)
+            for root in self.roots
+        )

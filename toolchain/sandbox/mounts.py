@@ -5,17 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hipsynth.core.folders import is_shared_folder
+from hipsynth.core.languages import INCLUDED_SUFFIXES
 from hipsynth.core.scratch import PREFIX, process_folder, scratch_folder
 from hipsynth.toolchain.sandbox import bubblewrap
 
-INCLUDED = frozenset(  # suffixes of what programs include
-    (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl", ".ipp", ".def", ".c", ".cc", ".cpp", ".cxx", ".cu", ".hip")
-)
 JOBS = "jobs"  # below the process's scratch folder: the folders that jobs write to
 _JOB = re.compile(rf"(?:/[\w.+@~-]+)*/{PREFIX}[^/\s]+/{JOBS}/[\w.-]+")
 
@@ -79,21 +77,14 @@ def view_of(scratch: Path, writable_bytes: int, read_only: Iterable[Path], mount
     return SandboxView(tuple(paths_shown.items()), jobs if shared else scratch, writable_bytes, identities)
 
 
-def is_shared_folder(folder: Path) -> bool:
-    """Whether many programs' files lie in a folder, and the user's own: the home folder, one above it, or one of
-    temporary files. `folder`: without links."""
-    home = Path(os.path.expanduser("~")).resolve()  # noqa: PTH111 - Path.home() fails where there is none
-    temporary = (Path(tempfile.gettempdir()).resolve(), Path("/var/tmp"), *map(Path, bubblewrap.TEMPORARY_FOLDERS))
-    return folder in (home, *home.parents, *temporary)
-
-
 def _list_readable(paths: Iterable[Path]) -> Iterator[Path]:
     """The paths, but of a folder that holds more than a program only the files that a program in it may include."""
     for path in paths:
         if not is_shared_folder(path.resolve()):
             yield path
             continue
-        yield from (file for file in sorted(path.iterdir()) if file.suffix in INCLUDED and os.path.isfile(file))  # noqa: PTH113
+        listed = (file for file in sorted(path.iterdir()) if file.suffix in INCLUDED_SUFFIXES)
+        yield from (file for file in listed if os.path.isfile(file))  # noqa: PTH113 - Path.is_file may raise
 
 
 def _is_covered(inside: Path, outside: Path, paths_shown: Mapping[Path, Path]) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from hipsynth.source.own_headers import take_out_headers, write_in_headers
 
 PROGRAM = '#include <vector>\n#include "sizes.hpp"\n  #  include "sizes.hpp"  // again\nint main() { return COUNT; }\n'
@@ -35,3 +37,19 @@ def test_headers_that_were_not_changed_are_included_again(tmp_path: Path) -> Non
 def test_a_header_that_is_nowhere_stays_included(tmp_path: Path) -> None:
     assert write_in_headers(PROGRAM, tmp_path) == PROGRAM
     assert take_out_headers(PROGRAM) == PROGRAM
+
+
+def test_nothing_outside_of_the_folders_is_written_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, program = tmp_path / "home", tmp_path / "home" / "program"
+    for folder in (program, home / ".ssh"):
+        folder.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    for path in (home / ".ssh/key.h", home / "notes.txt", home / "own.h"):
+        path.write_text("secret\n")
+    (program / "link.h").symlink_to(home / "own.h")
+    names = (f"{home}/own.h", "../own.h", "../.ssh/key.h", "link.h")
+    text = "".join(f'#include "{name}"\n' for name in names)
+    assert write_in_headers(text, program) == text
+    at_home = '#include ".ssh/key.h"\n#include "notes.txt"\n'
+    assert write_in_headers(at_home, home) == at_home
+    assert "secret" in write_in_headers('#include "own.h"\n', home)
