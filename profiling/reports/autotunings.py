@@ -14,6 +14,7 @@ from hipsynth.profiling.reports.documents import KernelTuning, TunedConfiguratio
 from hipsynth.profiling.reports.numbers import format_quantity
 from hipsynth.simulator.autotunings import Autotuning, TriedConfiguration
 
+TIMES = "times between events, without the launch; shares of durations, with it"
 FAILS = "does not compile, or needs more than the device has"
 
 
@@ -28,7 +29,7 @@ def tuning_lines(result: TargetResult) -> Iterator[str]:
         key = ", ".join(f"{name}={value}" for name, value in tuning.key.items())
         common = _common_meta(tuning.configurations)
         yield ""
-        yield f"{tuning.kernel} autotuned{f' for {key}' if key else ''}  {result.arch} ({result.device})"
+        yield f"{tuning.kernel} autotuned{f' for {key}' if key else ''}  {result.arch} ({result.device}), {TIMES}"
         if common:
             yield f"  all: {_meta_text(common)}"
         for row in tuning.configurations:

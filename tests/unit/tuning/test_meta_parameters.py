@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +19,7 @@ from hipsynth.tuning.optimize.scripts.meta_parameters import (
     shared_options,
     write_values,
 )
-from hipsynth.tuning.optimize.scripts.optimize_script import ScriptRequest, choose_sizes
+from hipsynth.tuning.optimize.scripts.optimize_script import ScriptRequest, choose_sizes, choose_uneven_sizes
 from hipsynth.tuning.optimize.scripts.verify_script import compare_scripts
 from hipsynth.tuning.trial import Trial, target_of
 from hipsynth.tuning.trial.refusal import KernelRefusal
@@ -224,6 +225,16 @@ def test_printed_numbers_differ_as_far_as_the_tensors_explain_it(text: str, pass
 def _sizes(arguments: tuple[str, ...], defaults: tuple[str, ...], block: int) -> list[tuple[str, ...]]:
     timed = CandidateMeasurement("ok", Reason.NONE, "", 0, (), 1.0, exact_s=0.1)
     return choose_sizes(ScriptRequest(target_of("gfx942"), arguments), defaults, timed, block)
+
+
+def test_outputs_are_compared_at_sizes_that_no_block_divides() -> None:
+    timed = CandidateMeasurement("ok", Reason.NONE, "", 0, (), 1.0, exact_s=0.1)
+
+    def uneven(*arguments: str, sizes: Sequence[tuple[str, ...]] = ()) -> list[tuple[str, ...]]:
+        return choose_uneven_sizes(ScriptRequest(target_of("gfx942"), arguments, sizes), (), timed)
+
+    assert uneven("4096") == [("3841",)] and uneven("3") == uneven() == uneven("4096", sizes=[("64",)]) == []
+    assert uneven("512", "4", "1024") == [("481", "4", "961"), ("481", "4", "1024"), ("512", "4", "961")]
 
 
 def test_outputs_are_compared_at_sizes_that_a_larger_block_does_not_divide() -> None:

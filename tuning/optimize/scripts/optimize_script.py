@@ -46,6 +46,7 @@ from hipsynth.tuning.trial.search_clock import LATEST, Clock
 START_S = 3.0  # price of a run beside its kernels: Python, PyTorch, Triton's compiler
 RUN_TIME_S = 120.0
 MOST_EXACT_S = 10.0  # price up to which outputs are compared at the size that is timed
+LEAST_UNEVEN = 32  # arguments from here on are sizes, of which uneven ones are tried, too
 GAIN, NOTABLE = 0.01, 0.04  # of a step; share of the time from which a kernel is tuned
 SWIZZLE, ORDERS = "swizzle", 2
 
@@ -259,7 +260,9 @@ def optimize_script(
         if refusal is not None:
             refusals[name] = choice.refusals.get(name, refusal)
     block = max((row.value for rows in search.parameters.values() for row in rows if row.is_block), default=1)
-    verifier.sizes = choose_sizes(request, read_default_arguments(source), origin.timed, block)
+    defaults = read_default_arguments(source)
+    verifier.sizes = choose_sizes(request, defaults, origin.timed, block)
+    verifier.uneven_sizes = choose_uneven_sizes(request, defaults, origin.timed)
     unusable = verifier.why_unusable()
     result = functools.partial(_build_result, search, source, choice, refusals, origin)
     if unusable or not any(search.parameters.values()):
@@ -289,13 +292,36 @@ def choose_sizes(
     a larger one does not."""
     if request.sizes:
         return list(request.sizes)
+    size = _shrink_size(request, defaults, timed)
+    first = size if request.arguments or size != defaults else ()
+    others = [other for other in (_halve_sizes(size), _odd_multiples(size, block)) if other != size]
+    return list(dict.fromkeys([first, *others]))
+
+
+def choose_uneven_sizes(
+    request: ScriptRequest, defaults: tuple[str, ...], timed: CandidateMeasurement
+) -> list[tuple[str, ...]]:
+    """Arguments that no block divides, if no sizes were asked for: all of them uneven, then each alone, since a script
+    may need some that are multiples of a block."""
+    if request.sizes:
+        return []
+    size = _shrink_size(request, defaults, timed)
+    uneven = [str((int(word) - int(word) // 16) | 1) if _is_large(word) else word for word in size]
+    alone = [(*size[:at], word, *size[at + 1 :]) for at, word in enumerate(uneven) if word != size[at]]
+    return list(dict.fromkeys([tuple(uneven), *alone])) if alone else []
+
+
+def _is_large(word: str) -> bool:
+    return word.isdecimal() and int(word) >= LEAST_UNEVEN
+
+
+def _shrink_size(request: ScriptRequest, defaults: tuple[str, ...], timed: CandidateMeasurement) -> tuple[str, ...]:
+    """The timed arguments, halved until a run in full is short."""
     size, price = request.arguments or defaults, timed.exact_s
     while price > MOST_EXACT_S and (smaller := _halve_sizes(size)) != size:
         price /= 4
         size = smaller
-    first = size if request.arguments or size != defaults else ()
-    others = [other for other in (_halve_sizes(size), _odd_multiples(size, block)) if other != size]
-    return list(dict.fromkeys([first, *others]))
+    return size
 
 
 def _halve_sizes(size: tuple[str, ...]) -> tuple[str, ...]:

@@ -13,7 +13,12 @@ from dataclasses import replace
 
 from hipsynth.source.triton_source import read_default_arguments, read_triton_source
 from hipsynth.tuning.optimize.documents import VerificationCheck
-from hipsynth.tuning.optimize.scripts.optimize_script import ScriptRequest, ScriptSearch, choose_sizes
+from hipsynth.tuning.optimize.scripts.optimize_script import (
+    ScriptRequest,
+    ScriptSearch,
+    choose_sizes,
+    choose_uneven_sizes,
+)
 from hipsynth.tuning.optimize.scripts.verify_script import ScriptVerifier
 from hipsynth.tuning.optimize.verification.verify import Verification
 from hipsynth.tuning.optimize.verification.verify_change import PATIENT_S, VerifyResult, check_comparable, speedup_of
@@ -38,7 +43,9 @@ def verify_changed_script(
     verifier = ScriptVerifier(trials, request.target, [request.arguments])
     search = ScriptSearch(trials, source, request, verifier, Clock(), lambda _: None)
     origin, timed_before = search.time_original()
-    verifier.sizes = choose_sizes(request, read_default_arguments(source), origin.timed, _MOST_BLOCK)
+    defaults = read_default_arguments(source)
+    verifier.sizes = choose_sizes(request, defaults, origin.timed, _MOST_BLOCK)
+    verifier.uneven_sizes = choose_uneven_sizes(request, defaults, origin.timed)
     on_stage("running the original at small sizes")
     check_comparable(verifier.why_unusable())
     if _DEVICE_WORDS.search(changed) and not _DEVICE_WORDS.search(trials.text):

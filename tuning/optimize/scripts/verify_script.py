@@ -41,11 +41,12 @@ _SHORT = frozenset({f"{KIND} float16", f"{KIND} bfloat16"})  # types of 16 bits
 @dataclass
 class ScriptVerifier:
     """Compares variants of a script with the original in runs of every work-group; `sizes`: their arguments, the first
-    of which searches use, too."""
+    of which searches use, too; `uneven_sizes`: further ones, of which the first that the original can run counts."""
 
     trials: ScriptTrials
     target: Target
     sizes: Sequence[tuple[str, ...]]
+    uneven_sizes: Sequence[tuple[str, ...]] = ()
     _references: dict[Conditions, Trial] = field(default_factory=dict)
     _last: tuple[str, Conditions, Trial] | None = None  # a variant, and its trial
 
@@ -109,7 +110,18 @@ class ScriptVerifier:
         redrawn = self.reference_trial(work[0][1])
         if checks[0].passed and redrawn.outputs == self.reference_trial(plain).outputs:
             checks[0] = VerificationCheck("other_inputs", None, "no result depends on a random generator")
-        return Verification((first, *checks))
+        return Verification((first, *checks, *self._check_uneven(text)))
+
+    def _check_uneven(self, text: str) -> list[VerificationCheck]:
+        """Sizes that no block divides show masks that are wrong. All at once if the original can be run so, else those
+        of each argument alone that can."""
+        checks: list[VerificationCheck] = []
+        for size in self.uneven_sizes:
+            checks.append(self.check_equal("other_sizes", text, replace(self.conditions(), arguments=size)))
+            if len(checks) == 1 and checks[0].passed is not None:
+                break
+        possible = [check for check in checks if check.passed is not None]
+        return possible or checks[:1]
 
 
 def compare_scripts(before: Trial, after: Trial, nudge: Callable[[], Sequence[Trial]] = lambda: ()) -> TrialComparison:
