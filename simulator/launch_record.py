@@ -68,7 +68,8 @@ class RecordedLaunch:
 
     `variables`: contents of the device code's variables by symbol. `by_data`: the kernel's addresses or branches may
     depend on data. `times`: how often it was made, with other addresses or contents; `in_a_row`: how
-    often directly after itself. `outcome`: "ran", "lost" (its
+    often directly after itself, `cold`: directly after the caches were emptied, `starts_cold`: for the first time.
+    `outcome`: "ran", "lost" (its
     results were not computed) or a SimError's reason; "" if the program ended in it. `after_read`: the host had seen
     what earlier kernels wrote, `after_loss`: or would have, had these run. `module`: code that was loaded while the
     program ran, as (code object, disassembly); None: the program's own. `variant`: JSON members, each followed by a
@@ -91,6 +92,8 @@ class RecordedLaunch:
     times: int
     in_a_row: int
     outcome: str
+    cold: int
+    starts_cold: bool
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,13 @@ class _Launch:
     times: int = 1
     in_a_row: int = 0
     outcome: str = ""
+    cold: int = 0
+    starts_cold: bool = False
+
+    def finish(self) -> RecordedLaunch:
+        """The launch, of which no more will be read."""
+        ends = self.times, self.in_a_row, self.outcome, self.cold, self.starts_cold
+        return RecordedLaunch(*self.fixed, *self.memory, *ends)
 
 
 @dataclass
@@ -127,6 +137,7 @@ class _Reader:
     data: bytes
     at: int = 0
     lost: bool = False
+    cleared: bool = False
     after_read: bool = False
     after_loss: bool = False
     variant: str = ""
@@ -155,6 +166,7 @@ class _Reader:
             "ran": self._read_end,
             "lost": self._read_end,
             "failed": self._read_end,
+            "cleared": self._read_clearing,
             "read": self._read_by_host,
             "refused": self._read_refusal,
         }
@@ -170,10 +182,7 @@ class _Reader:
                 kinds[words[0]](words)
             except EOFError:
                 break
-        launches = (
-            RecordedLaunch(*launch.fixed, *launch.memory, launch.times, launch.in_a_row, launch.outcome)
-            for launch in self.launches
-        )
+        launches = [launch.finish() for launch in self.launches]
         return RecordedRun(tuple(launches), tuple(self.refused))
 
     def _take_bytes(self, count: int) -> bytes:
@@ -241,12 +250,18 @@ class _Reader:
         fixed = symbol, grid, block, n[7], bool(n[8]), bool(n[9]), arguments
         memory = tuple(allocations), self.variables, module, self.after_read, self.after_loss, self.variant
         self.last = len(self.launches)
-        self.launches.append(_Launch(fixed, memory))
+        self.launches.append(_Launch(fixed, memory, cold=int(self.cleared), starts_cold=self.cleared))
+        self.cleared = False
 
     def _read_repetition(self, words: list[str]) -> None:
         before, self.last = self.last, _parse_number(words[1])
         self.launches[self.last].times += 1
-        self.launches[self.last].in_a_row += before == self.last
+        self.launches[self.last].in_a_row += before == self.last and not self.cleared
+        self.launches[self.last].cold += self.cleared
+        self.cleared = False
+
+    def _read_clearing(self, words: list[str]) -> None:
+        self.cleared = True
 
     def _read_end(self, words: list[str]) -> None:
         outcome = words[-1]

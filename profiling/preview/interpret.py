@@ -369,8 +369,10 @@ def _sampling_error(estimate: float, is_unreplayed: bool) -> float:
 
 
 def mean_preview(first: Preview, later: Preview, arch: str) -> Preview:
-    """The mean of a launch that is made several times: `first` with the caches that it finds, `later` all others."""
-    share = 1 / first.launch.times
+    """The mean of a launch that is made several times: `first` with the caches that it finds, empty ones as often as
+    the launch does, `later` all others."""
+    launch = first.launch
+    share = (launch.cold if launch.starts_cold else 1) / launch.times
 
     def mean_numbers(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
         return {name: share * a[name] + (1 - share) * b[name] for name in a}

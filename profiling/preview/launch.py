@@ -45,7 +45,8 @@ class DeviceLaunch:
     Grid in work-groups; `arguments` as they lie in memory. `variables`: contents of the device code's variables by
     symbol. `module`: code that was loaded while the program ran, as (code object, disassembly). `by_data`: memory was
     recorded because the kernel's addresses or branches may depend on it. `times`: how often it was made, `in_a_row`:
-    how often directly after itself. `after_read`: the host had seen what earlier kernels wrote; `after_loss`: or what
+    how often directly after itself, `cold`: directly after the caches were emptied, `starts_cold`: for the first time.
+    `after_read`: the host had seen what earlier kernels wrote; `after_loss`: or what
     lacked their results, so that the program may in truth do something else. `language`, `meta`: as in KernelRecord.
     `failure`: why the recording run could not execute it, NONE if it did or did not try. `stands_for`: how many
     launches its preview stands for, others of its shape too; 0: its own `times`.
@@ -70,6 +71,8 @@ class DeviceLaunch:
     failure: Reason = Reason.NONE
     in_a_row: int = 0
     stands_for: int = 0
+    cold: int = 0
+    starts_cold: bool = False
 
     @property
     def represented(self) -> int:

@@ -309,7 +309,7 @@ def repeat_launch(preview: Preview, interpreter: FindsInterpreter, device: Share
     itself where it is made once, or where the data that was assumed first led to errors or far. Raises OutOfTime."""
     launch = preview.launch
     module = interpreter.of_module(launch)
-    if launch.times == 1 or module is None or preview.diverged:
+    if launch.cold == launch.times or launch.times == 1 or module is None or preview.diverged:
         return preview
     with contextlib.suppress(SimError):
         if (later := module.count(launch, device)) is not None:
@@ -324,6 +324,8 @@ def interpret_launch(
     device: SharedDevice | None = None,
 ) -> Preview | PreviewFailure:
     """The preview of a launch, or why it has none; `sensitivity` and `device` as Interpreter.preview() takes them."""
+    if launch.starts_cold and device is not None:
+        device.empty_caches()
     try:
         module = interpreter.of_module(launch)
         preview = module.preview(launch, sensitivity, device) if module is not None else None

@@ -301,6 +301,8 @@ def as_launches(recorded: Sequence[RecordedLaunch], signatures: Mapping[str, str
             *_variant_of(record),
             Reason.of(record.outcome) if record.outcome in set(Reason) else Reason.NONE,
             record.in_a_row,
+            cold=record.cold,
+            starts_cold=record.starts_cold,
         )
         yield launch
         if record.outcome != "ran":

@@ -27,6 +27,11 @@ class SharedDevice:
             self.core, self.modules, self.places = make(), {}, {}
         return self.core
 
+    def empty_caches(self) -> None:
+        """Lets the next launch find empty caches."""
+        if self.core is not None:
+            self.core.reset()
+
     def end(self) -> None:
         """Forgets the device: the next launch finds empty caches."""
         self.core = None

@@ -310,6 +310,14 @@ def test_what_a_body_says_to_the_host_is_host_code(before: str, inside: str, oth
         assert host_text(texts[0]) == host_text(texts[0].replace("a[0] = 1", "a[0] = 2"))
 
 
+def test_launches_after_the_caches_were_emptied() -> None:
+    launch, again = b"launch add 0 1 1 1 64 1 1 0 0 0 0 0\n", b"again 0\n"
+    (cold,) = parse_recording(launch + again + b"cleared\n" + again + again).launches
+    assert (cold.times, cold.in_a_row, cold.cold, cold.starts_cold) == (4, 2, 1, False)
+    (first, second) = parse_recording(launch + b"cleared\n" + launch).launches
+    assert (first.starts_cold, second.starts_cold, second.cold) == (False, True, 1)
+
+
 def test_a_forged_record_takes_no_memory_of_its_reader() -> None:
     module = b"contents 0\nmodule 0 234881024 0\n"
     with pytest.raises(BadInput, match="too large"):

@@ -66,6 +66,17 @@ def test_each_configuration_that_autotuning_tries_is_predicted() -> None:
     assert all(kernel.duration_ns for kernel in result.kernels)
 
 
+def test_what_a_benchmark_times_finds_empty_caches(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    time = "triton.testing.do_bench(lambda: double[(512,)](x, BLOCK={}))\n"
+    script.write_text(DOUBLE + '\nx = torch.ones(1 << 20, device="cuda")\n' + time.format(1024) + time.format(2048))
+    result = predict(script, check=True)
+    assert len(result.kernels) == 2 and len(result.executed or ()) == 2
+    for kernel, executed in zip(result.kernels, result.executed or (), strict=True):
+        assert isinstance(executed, SimulatedKernel)
+        assert kernel.duration_ns == pytest.approx(executed.duration_ns, rel=0.01)
+
+
 def test_large_kernels_are_not_executed(tmp_path: Path) -> None:
     text = "for _ in range(200): double[(1 << 14,)](x, BLOCK=1024)\nassert x.isinf().all(), 'not computed'\n"
     result = predict_text(text + "double[(64,)](x, BLOCK=64)\n", tmp_path)

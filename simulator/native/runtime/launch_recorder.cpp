@@ -207,6 +207,12 @@ void LaunchRecorder::copied_to_host() {
   std::fflush(file_);
 }
 
+void LaunchRecorder::caches_cleared() {
+  if (file_ == nullptr) return;  // nothing has been launched
+  std::fputs("cleared\n", file_);
+  std::fflush(file_);
+}
+
 void LaunchRecorder::refused(const Memory& memory, const std::string& symbol, const std::string& why) {
   if (!on() || !open(memory)) return;
   std::fprintf(file_, "refused %s %zu\n%s", symbol.c_str(), why.size(), why.c_str());

@@ -35,6 +35,7 @@ struct LaunchRecorderOptions {
 //                                      program's own code
 //   again INDEX                        a launch that differs from that one at most in its addresses
 //   ran | lost | failed REASON         how the launch before ended: `lost`, its results were not computed
+//   cleared                            the caches were emptied, as before a benchmark
 //   read                               the host copied from device memory
 //   refused SYMBOL BYTES               a launch that the device does not start, then so many bytes that say why
 struct RecordedAllocation {
@@ -54,6 +55,7 @@ class LaunchRecorder {
   void before_launch(Device& device, const Launch& launch, const std::string& variant);
   void after_launch(bool results, const std::string& failure);
   void copied_to_host();
+  void caches_cleared();
   void refused(const Memory& memory, const std::string& symbol, const std::string& why);
   void loaded(const Module& module, const std::vector<uint8_t>& elf, std::string disassembly);
   bool full() const { return on() && (recorded_.size() >= options_.most_launches || recorded_bytes_ >= kMostRecorded); }

@@ -34,6 +34,7 @@ HIPSYNTH_EXPORT hipError_t hipsynthHostHasRead() {
 HIPSYNTH_EXPORT hipError_t hipsynthClearCaches() {
   return call([](Runtime& rt) {
     rt.device->reset();
+    rt.recorder.caches_cleared();
     rt.queue_behind_clearing();
     rt.uncertain_ns = 0;
     return hipSuccess;
