@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -226,25 +227,18 @@ def command(
     from hipsynth.library.programs import locate_program
     from hipsynth.profiling.matrix.targets import select_targets
     from hipsynth.simulator.build import compile_limits
-    from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_ERROR, CORPUS_UNITS, SAMPLING_UNITS, RunLimits
 
     check_engine(options["engine"])
     of_one = lines or options["what_if"] or bool(options["html"] or options["autotune_cache"])
     _check_choices(options["backend"], budget, per_kernel, of_one and out is not None, of_one, options["warm_l2"])
     options["timeout"] = time_within(budget, options["timeout"])
     _check_isolation(sandboxed, options["backend"])
-    coarse = out is not None and options["backend"] == "sim" and not options["exact"]
-    limits = RunLimits(
-        time_s=options["timeout"],
-        sampling_units=parse_units(sample, options["exact"], effort, CORPUS_UNITS if coarse else SAMPLING_UNITS),
-        effort=effort or (CORPUS_EFFORT if coarse else 1.0),
-        largest_error=CORPUS_ERROR if coarse and effort is None else 0.0,
+    limits = replace(
+        _choose_accuracy(sample, effort, out is not None, options),
         patient=out is None and not budget,
         per_kernel=per_kernel,
         budget_s=budget,
         lines=lines or options["html"] is not None,
-        warm_l2=options["warm_l2"],
-        autotune_cache=options["autotune_cache"],
         isolate=sandboxed,
     )
     paths, own_arguments = split_argv(argv)
@@ -271,6 +265,21 @@ def command(
         problem = f"{error.what} (a folder of programs for a corpus needs --out)"
         raise UsageError(problem, cause=error.cause, remedy=error.remedy or "name the program's files") from None
     return _profile_program(program, wanted, flags, limits, lines, options)
+
+
+def _choose_accuracy(sample: str, effort: float | None, many: bool, options: MeasurementOptions) -> RunLimits:
+    """The limits for one program, or for a corpus, in which many labels count for more than the accuracy of each."""
+    from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_ERROR, CORPUS_UNITS, SAMPLING_UNITS, RunLimits
+
+    coarse = many and options["backend"] == "sim" and not options["exact"]
+    return RunLimits(
+        time_s=options["timeout"],
+        sampling_units=parse_units(sample, options["exact"], effort, CORPUS_UNITS if coarse else SAMPLING_UNITS),
+        effort=effort or (CORPUS_EFFORT if coarse else 1.0),
+        largest_error=CORPUS_ERROR if coarse and effort is None else 0.0,
+        warm_l2=options["warm_l2"],
+        autotune_cache=options["autotune_cache"],
+    )
 
 
 def _check_isolation(sandboxed: bool, backend: str) -> None:

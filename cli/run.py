@@ -158,10 +158,8 @@ def command(
         print_json(run_document(result, str(paths[0]), arch, flags, created_files))
     if as_json and result.output_cut:
         click.echo(f"note: its output was cut after {OUTPUT_BYTES >> 20} MiB", err=True)
-    for line in (
-        *_file_notes(created_files, omitted, keep),
-        *([] if as_json else _failure_notes(result, sandboxed, timeout)),
-    ):
+    failures = [] if as_json else _failure_notes(result, sandboxed, timeout)
+    for line in (*_file_notes(created_files, omitted, keep), *failures):
         click.echo(line, err=True)
     return (result.exit_code or 0) if result.status == "ok" else BadInput.exit_code
 

@@ -99,7 +99,7 @@ class Reason(StrEnum):
     ILLEGAL_ACCESS = (
         "illegal_access",
         "a kernel accessed memory that it does not own",
-        "a mask or condition on the address where the message names it, and arrays that are still allocated",
+        "a mask or condition on the address, memory of the device, and arrays that are still allocated",
     )
     ASSERTION = (
         "assertion",

@@ -39,7 +39,8 @@ def read_nonempty(path: Path) -> str:
 
 
 def _empty_file(path: Path) -> BadInput:
-    return BadInput(f"{path}: the file is empty", remedy="give a HIP source file", reason=Reason.EMPTY_FILE)
+    kind = "a Python script with Triton kernels" if has_script_suffix(path) else "a HIP source file"
+    return BadInput(f"{path}: the file is empty", remedy=f"give {kind}", reason=Reason.EMPTY_FILE)
 
 
 def check_has_kernel(path: Path, text: str) -> None:

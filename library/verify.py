@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from hipsynth.tuning.optimize.documents import VerifyDocument
 
 if TYPE_CHECKING:
     from hipsynth.tuning.optimize.scripts.optimize_script import ScriptRequest
-    from hipsynth.tuning.optimize.verification.verify_change import VerifyResult
+    from hipsynth.tuning.optimize.verification.verify_change import VerifyRequest, VerifyResult
 
 
 def verify(
@@ -44,9 +45,8 @@ def verify(
     """
     from hipsynth.toolchain import sandbox
     from hipsynth.tuning.optimize.scripts.optimize_script import ScriptRequest
-    from hipsynth.tuning.optimize.verification.verify_change import VerifyRequest, verify_change
+    from hipsynth.tuning.optimize.verification.verify_change import VerifyRequest
     from hipsynth.tuning.trial import target_of
-    from hipsynth.tuning.trial.run import TRIAL_FILE
 
     sandbox.require_sandbox()
     target_arch, files = choose_arch(arch, device), (Path(original), Path(changed))
@@ -56,20 +56,27 @@ def verify(
         check_hip_only(files[0], hip_only)
         script_request = ScriptRequest(target_of(target_arch, flags, device), tuple(args), checks)
         return _verify_scripts(files, script_request, on_stage).document(*files, target_arch, "")
-    target = target_of(target_arch, flags, device)
-    text, changed_text, notes = read_compared(*files, target, includes)
+    allowed = frozenset({"fast-math"} if allow_fast_math else ())
+    request = VerifyRequest("", "", target_of(target_arch, flags, device), tuple(args), checks, allowed)
+    return _verify_files(files, request, includes, on_stage, say).document(*files, target_arch, flags)
+
+
+def _verify_files(
+    files: tuple[Path, Path],
+    request: VerifyRequest,
+    includes: Sequence[str],
+    on_stage: Callable[[str], None],
+    say: Callable[[str], None],
+) -> VerifyResult:
+    """Answers a request, which lacks the texts, for two HIP files."""
+    from hipsynth.tuning.optimize.verification.verify_change import verify_change
+    from hipsynth.tuning.trial.run import TRIAL_FILE
+
+    text, changed, notes = read_compared(*files, request.target, includes)
     for note in notes:
         say(note)
-    request = VerifyRequest(
-        text,
-        changed_text,
-        target,
-        tuple(args),
-        checks,
-        frozenset({"fast-math"} if allow_fast_math else ()),
-    )
     try:
-        return verify_change(request, on_stage).document(*files, target_arch, flags)
+        return verify_change(replace(request, original=text, changed=changed), on_stage)
     except BadInput as error:
         error.cause = error.cause.replace(TRIAL_FILE, files[0].name)
         raise

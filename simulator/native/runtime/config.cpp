@@ -22,6 +22,11 @@ double number(const std::string& text) {
 
 using Setter = std::function<void(Config&, const std::string&)>;
 
+template <class T>
+Setter option(T DeviceOptions::* field) {
+  return [field](Config& c, const std::string& v) { c.options.*field = static_cast<T>(number(v)); };
+}
+
 const std::map<std::string, Setter>& setters() {
   static const std::map<std::string, Setter> table = {
       {"arch", [](Config& c, const std::string& v) { c.arch = hipsynth::parse_arch(c.arch_name = v); }},
@@ -30,32 +35,29 @@ const std::map<std::string, Setter>& setters() {
       {"disassembly", [](Config& c, const std::string& v) { c.disassemblies.push_back(v); }},
       {"objdump", [](Config& c, const std::string& v) { c.objdump = v; }},
       {"compiler", [](Config& c, const std::string& v) { c.compiler.push_back(v); }},  // one word per entry
-      {"max_wave_instructions",
-       [](Config& c, const std::string& v) { c.options.max_wave_instructions = static_cast<uint64_t>(number(v)); }},
-      {"memory_bytes",
-       [](Config& c, const std::string& v) { c.options.memory_bytes = static_cast<uint64_t>(number(v)); }},
-      {"cpu_seconds", [](Config& c, const std::string& v) { c.options.cpu_seconds = number(v); }},
-      {"sampling_units",
-       [](Config& c, const std::string& v) { c.options.sampling_units = static_cast<uint32_t>(number(v)); }},
+      {"max_wave_instructions", option(&DeviceOptions::max_wave_instructions)},
+      {"memory_bytes", option(&DeviceOptions::memory_bytes)},
+      {"cpu_seconds", option(&DeviceOptions::cpu_seconds)},
+      {"sampling_units", option(&DeviceOptions::sampling_units)},
       {"effort",
        [](Config& c, const std::string& v) {
          c.options.sample_above = static_cast<uint64_t>(number(v) * static_cast<double>(DeviceOptions{}.sample_above));
        }},
-      {"largest_error", [](Config& c, const std::string& v) { c.options.largest_error = number(v); }},
-      {"strict_bounds", [](Config& c, const std::string& v) { c.options.strict_bounds = number(v) != 0; }},
+      {"largest_error", option(&DeviceOptions::largest_error)},
+      {"strict_bounds", option(&DeviceOptions::strict_bounds)},
       {"embedded", [](Config& c, const std::string& v) { c.embedded = number(v) != 0; }},
       {"line_output", [](Config& c, const std::string& v) { c.line_output = number(v) != 0; }},
-      {"replayable", [](Config& c, const std::string& v) { c.options.replayable = static_cast<uint32_t>(number(v)); }},
-      {"in_part", [](Config& c, const std::string& v) { c.options.in_part = number(v) != 0; }},
-      {"per_kernel", [](Config& c, const std::string& v) { c.options.per_kernel = static_cast<uint32_t>(number(v)); }},
-      {"reuse", [](Config& c, const std::string& v) { c.options.reuse = number(v) != 0; }},
-      {"lines", [](Config& c, const std::string& v) { c.options.lines = number(v) != 0; }},
-      {"values", [](Config& c, const std::string& v) { c.options.values = number(v) != 0; }},
-      {"budget_s", [](Config& c, const std::string& v) { c.options.budget_s = number(v); }},
+      {"replayable", option(&DeviceOptions::replayable)},
+      {"in_part", option(&DeviceOptions::in_part)},
+      {"per_kernel", option(&DeviceOptions::per_kernel)},
+      {"reuse", option(&DeviceOptions::reuse)},
+      {"lines", option(&DeviceOptions::lines)},
+      {"values", option(&DeviceOptions::values)},
+      {"budget_s", option(&DeviceOptions::budget_s)},
       {"settled_launches",
        [](Config& c, const std::string& v) { c.settled_launches = static_cast<uint64_t>(number(v)); }},
-      {"counters", [](Config& c, const std::string& v) { c.options.counters = number(v) != 0; }},
-      {"count", [](Config& c, const std::string& v) { c.options.count = number(v) != 0; }},
+      {"counters", option(&DeviceOptions::counters)},
+      {"count", option(&DeviceOptions::count)},
       {"outputs", [](Config& c, const std::string& v) { c.trial.outputs = number(v) != 0; }},
       {"record_bytes",
        [](Config& c, const std::string& v) { c.trial.record_bytes = static_cast<uint64_t>(number(v)); }},
@@ -81,14 +83,14 @@ const std::map<std::string, Setter>& setters() {
       {"poison_every",
        [](Config& c, const std::string& v) { c.trial.poison_every = static_cast<uint32_t>(number(v)); }},
       {"guard", [](Config& c, const std::string& v) { c.trial.guard = number(v) != 0; }},
-      {"races", [](Config& c, const std::string& v) { c.options.races = number(v) != 0; }},
-      {"exact_sums", [](Config& c, const std::string& v) { c.options.exact_sums = number(v) != 0; }},
-      {"one_in", [](Config& c, const std::string& v) { c.options.one_in = static_cast<uint32_t>(number(v)); }},
-      {"which", [](Config& c, const std::string& v) { c.options.which = static_cast<uint32_t>(number(v)); }},
+      {"races", option(&DeviceOptions::races)},
+      {"exact_sums", option(&DeviceOptions::exact_sums)},
+      {"one_in", option(&DeviceOptions::one_in)},
+      {"which", option(&DeviceOptions::which)},
       {"poison_results", [](Config& c, const std::string& v) { c.trial.poison_results = number(v) != 0; }},
       {"scatter", [](Config& c, const std::string& v) { c.trial.scatter = static_cast<uint64_t>(number(v)); }},
-      {"keep_l2", [](Config& c, const std::string& v) { c.options.keep_l2 = number(v) != 0; }},
-      {"lds_fill", [](Config& c, const std::string& v) { c.options.lds_fill = static_cast<uint8_t>(number(v)); }},
+      {"keep_l2", option(&DeviceOptions::keep_l2)},
+      {"lds_fill", option(&DeviceOptions::lds_fill)},
       {"poison", [](Config& c, const std::string& v) { c.trial.poison = static_cast<uint32_t>(number(v)); }},
   };
   return table;
