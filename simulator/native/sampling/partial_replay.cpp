@@ -13,7 +13,7 @@ enum Further : size_t { kScalar, kWait, kBarrier, kJump, kEnd, kFurther };
 
 constexpr uint64_t kEnough = 64;  // executions of a site that suffice for a rate
 // The halves of what is counted follow each other, so their difference shows a drift, not a deviation.
-constexpr double kOfDifference = 1.0 / 3;
+constexpr double kOfDifference = 0.5;
 
 uint64_t scale(uint64_t value, uint64_t times, uint64_t of) {
   return static_cast<uint64_t>(
