@@ -161,7 +161,7 @@ class MeasurementOptions(TypedDict):
     type=FiniteRange(LEAST_EFFORT, MOST_EFFORT),
     metavar="N",
     help="Sample only grids whose full run or trace replay takes over N times the usual limit "
-    "(half a second; ten seconds).  [default: 1; folder: 0.03]",
+    "(half a second; 20 seconds, folder: ten).  [default: 1; folder: 0.03]",
 )
 @click.option(
     "--per-kernel",

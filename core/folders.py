@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 SKIPPED_FOLDERS = frozenset({".git", ".svn", ".hg", "CMakeFiles", "node_modules", "__pycache__"})
-TEMPORARY_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")
+SHARED_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")  # of temporary files
 COPY_FILE_BYTES, COPY_BYTES, COPY_FILES = 64 << 20, 256 << 20, 5000
 KEPT_BYTES, KEPT_FILES, KEPT_DEPTH = 1 << 30, 5000, 32
 
@@ -20,7 +20,7 @@ def is_shared_folder(folder: Path) -> bool:
     """Whether many programs' files lie in a folder, and the user's own: the home folder, one above it, or one of
     temporary files. `folder`: without links."""
     home = Path(os.path.expanduser("~")).resolve()  # noqa: PTH111 - Path.home() fails where there is none
-    temporary = (Path(tempfile.gettempdir()).resolve(), *map(Path, TEMPORARY_FOLDERS))
+    temporary = (Path(tempfile.gettempdir()).resolve(), *map(Path, SHARED_FOLDERS))
     return folder in (home, *home.parents, *temporary)
 
 

@@ -9,10 +9,11 @@ from hipsynth.core.errors import UsageError
 
 HIP, TRITON = "hip", "triton"
 SUFFIXES = {HIP: ".hip", TRITON: ".py"}
-# Endings of the files that a compiler of HIP programs is given, host code among them.
-INCLUDED_SUFFIXES = frozenset(  # of what programs include
+# Endings of the files that programs include.
+INCLUDED_SUFFIXES = frozenset(
     (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl", ".ipp", ".def", ".c", ".cc", ".cpp", ".cxx", ".cu", ".hip")
 )
+# Endings of the files that a compiler of HIP programs is given, host code among them.
 SOURCE_SUFFIXES = frozenset({".hip", ".cpp", ".cc", ".cxx", ".c++", ".cu", ".c", ".C"})
 NAMES = {HIP: "HIP", TRITON: "Triton"}  # in prose
 _IMPORTS = re.compile(r"^[ \t]*(?:import[ \t][^\n]*\btriton\b|from[ \t]+triton\b)", re.MULTILINE)

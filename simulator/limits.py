@@ -10,7 +10,7 @@ SAMPLING_UNITS = 12
 # For corpora, where many labels count for more than the last permille of each: docs/explanation/sampling.md.
 CORPUS_UNITS, CORPUS_EFFORT, CORPUS_ERROR = 2, 0.03, 0.02
 
-# Times the work of a grid that runs in full, which replays take altogether: about ten seconds, or 25.
+# Times the work of a grid that runs in full, which replays take altogether: about ten seconds, or twenty.
 REPLAYS, PATIENT_REPLAYS = 16, 40
 
 

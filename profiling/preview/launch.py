@@ -46,8 +46,8 @@ class DeviceLaunch:
     symbol. `module`: code that was loaded while the program ran, as (code object, disassembly). `by_data`: memory was
     recorded because the kernel's addresses or branches may depend on it. `times`: how often it was made, `in_a_row`:
     how often directly after itself, `cold`: directly after the caches were emptied, `starts_cold`: for the first time.
-    `after_read`: the host had seen what earlier kernels wrote; `after_loss`: or what
-    lacked their results, so that the program may in truth do something else. `language`, `meta`: as in KernelRecord.
+    `after_read`: the host had seen what earlier kernels wrote; `after_loss`: or what lacked their results, so that the
+    program may in truth do something else. `language`, `meta`: as in KernelRecord.
     `failure`: why the recording run could not execute it, NONE if it did or did not try. `stands_for`: how many
     launches its preview stands for, others of its shape too; 0: its own `times`.
     """
