@@ -43,7 +43,7 @@ PROGRAMS: dict[str, tuple[str, str]] = {
     "host_crash": (source("", "*(volatile int*)8 = 1;"), "host_crash"),
     "forks": (source("", "if (fork() == 0) return 3;"), "forbidden_call"),
 }
-FAST = ("nonsense", "just_past_the_end", "endless_host")
+FAST = ("nonsense", "just_past_the_end", "host_crash")
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from studies.handwritten import Figures, Step
 STEPS = list(handwritten.steps())
 BY_NAME = {step.name: step for step in STEPS}
 PROBLEMS = gallery.by_problem()
-SAMPLE = STEPS[::30]
+SAMPLE = STEPS[::35]
 LEAST = 100
 ALL_IN_FULL = RunLimits(sampling_units=0)
 

@@ -19,6 +19,8 @@ from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.report import report_table
 from hipsynth.profiling.survey.run_survey import _finished_rows, _row_key
 
+pytestmark = pytest.mark.full  # tests/e2e/test_survey_verb.py is the smaller form
+
 HIP = "#include <hip/hip_runtime.h>\n#include <cstdio>\n"
 
 # A kernel, a device variable and a constant of the same names in two files: each file must get its own.
