@@ -75,7 +75,6 @@ message on stderr.
 CONFINED = "no network, no file but those of the system and of its copied folder, and could write only there, 1 GiB"
 OUTPUT_BYTES = 4 << 20  # kept for --json; a program that prints 64 times as much is stopped
 LISTED = 8
-OUT_OF_BOUNDS = "out of bounds: "  # begins such warnings of the runtime library
 
 
 @click.command(cls=ProgramCommand, epilog=EPILOG)
@@ -233,8 +232,9 @@ def _failure_notes(result: RunResult, sandboxed: bool, timeout: float) -> Iterat
         if remedy:
             yield f"  try:   {remedy}"
         return
-    if any(warning.startswith(OUT_OF_BOUNDS) for warning in result.warnings):
-        yield "note: --strict stops at the access outside its arrays, as synth profile does, with exit code 3"
+    if result.warned_at is not None:
+        line = f" ({result.warned_at.line})" if result.warned_at.line else ""
+        yield f"note: --strict stops at the access outside its arrays{line}, as synth profile does, with exit code 3"
     if sandboxed and result.exit_code:
         yield f"note: it ended with exit code {result.exit_code} where it had {CONFINED}"
 

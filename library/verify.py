@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,28 +56,23 @@ def verify(
         script_request = ScriptRequest(target_of(target_arch, flags, device), tuple(args), checks)
         return _verify_scripts(files, script_request, on_stage).document(*files, target_arch, "")
     allowed = frozenset({"fast-math"} if allow_fast_math else ())
-    request = VerifyRequest("", "", target_of(target_arch, flags, device), tuple(args), checks, allowed)
-    return _verify_files(files, request, includes, on_stage, say).document(*files, target_arch, flags)
+    target = target_of(target_arch, flags, device)
+    text, changed_text, notes = read_compared(*files, target, includes)
+    for note in notes:
+        say(note)
+    request = VerifyRequest(text, changed_text, target, tuple(args), checks, allowed)
+    return _verify_texts(request, files[0].name, on_stage).document(*files, target_arch, flags)
 
 
-def _verify_files(
-    files: tuple[Path, Path],
-    request: VerifyRequest,
-    includes: Sequence[str],
-    on_stage: Callable[[str], None],
-    say: Callable[[str], None],
-) -> VerifyResult:
-    """Answers a request, which lacks the texts, for two HIP files."""
+def _verify_texts(request: VerifyRequest, name: str, on_stage: Callable[[str], None]) -> VerifyResult:
+    """Answers a request about HIP programs; `name`: of the original's file, for messages."""
     from hipsynth.tuning.optimize.verification.verify_change import verify_change
     from hipsynth.tuning.trial.run import TRIAL_FILE
 
-    text, changed, notes = read_compared(*files, request.target, includes)
-    for note in notes:
-        say(note)
     try:
-        return verify_change(replace(request, original=text, changed=changed), on_stage)
+        return verify_change(request, on_stage)
     except BadInput as error:
-        error.cause = error.cause.replace(TRIAL_FILE, files[0].name)
+        error.cause = error.cause.replace(TRIAL_FILE, name)
         raise
 
 

@@ -106,6 +106,7 @@ def _decode_document(record: Mapping[str, Any]) -> RunResult:
         reason=reason,
         message=_require_text(record["message"]),
         fault=from_json(FaultPlace, record["fault"]) if reason and "fault" in record else None,
+        warned_at=from_json(FaultPlace, record["warned_at"]) if "warned_at" in record else None,
         kernels=kernels,
         shapes=shapes,
         dispatches=dispatches,

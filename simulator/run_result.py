@@ -16,10 +16,12 @@ from hipsynth.simulator.transfers import Transfer
 
 @dataclass(frozen=True)
 class FaultPlace:
-    """The instruction at which a kernel failed: `address` in the code object that defines the kernel `symbol`."""
+    """The instruction at which a kernel failed, or left its arrays: its `address` in the code object that defines the
+    kernel `symbol`."""
 
     symbol: str
     address: int
+    line: str = ""  # FILE:LINE, if it has been looked up
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class RunResult:
     reason: Reason = Reason.NONE
     message: str = ""
     fault: FaultPlace | None = None  # of a failure at an instruction
+    warned_at: FaultPlace | None = None  # of the first warning about an access out of bounds
     exit_code: int | None = None
     stdout: str = ""
     stderr: str = ""

@@ -129,7 +129,17 @@ def _instruction_costs(kernel: KernelLines) -> tuple[InstructionCost, ...]:
 def run_document(result: RunResult, path: str, arch: str, flags: str, files: Sequence[str]) -> RunDocument:
     """What `synth run --json` prints of a run of the program at `path`, which wrote `files`."""
     symbols = [kernel.symbol for kernel in result.kernels]
-    left_out = ("fault", "instructions", "code_objects", "ttgir", "autotunings", "kernels", "shapes", "dispatches")
+    left_out = (
+        "fault",
+        "warned_at",
+        "instructions",
+        "code_objects",
+        "ttgir",
+        "autotunings",
+        "kernels",
+        "shapes",
+        "dispatches",
+    )
     run = {name: value for name, value in vars(result).items() if name not in left_out}
     return RunDocument(
         path=path,
@@ -142,6 +152,7 @@ def run_document(result: RunResult, path: str, arch: str, flags: str, files: Seq
         ),
         files=tuple(files),
         remedy=result.reason.remedy or None,
+        warned_line=(result.warned_at.line or None) if result.warned_at else None,
         **run,
     )
 

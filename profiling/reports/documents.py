@@ -284,9 +284,11 @@ class ExecutedDispatch(ExecutedKernel):
 @dataclass(frozen=True, kw_only=True)
 class RunDocument:
     """The document of `synth run --json`. `dispatches` holds the first launches; `files`: those that it wrote;
-    `remedy`: what may help where it failed."""
+    `remedy`: what may help where it failed; `warned_line`: FILE:LINE of the first access out of bounds that a warning
+    tells of, if it is known."""
 
     remedy: str | None = None
+    warned_line: str | None = None
     path: str
     arch: str
     flags: str

@@ -251,6 +251,7 @@ Dispatch Device::Impl::record(const Launch& launch, const LaunchPlan& plan, Exec
   d.printf_output = std::move(e->text.output);
   d.printf_errors = std::move(e->text.errors);
   d.out_of_bounds = e->out_of_bounds.count;
+  d.out_of_bounds_at = e->out_of_bounds.instruction;
   d.first_race = accesses.take();
   d.first_out_of_bounds = std::move(e->out_of_bounds.first);
   d.sampling = std::move(e->sampling);

@@ -67,6 +67,7 @@ void out_of_bounds_access(Context& c, const Resident& r, const Step& s, const Fa
   if (c.strict_bounds || !c.memory.mapped(f.address, f.bytes)) throw_illegal_access(c, r, s, f);
   if (c.out_of_bounds.count++ == 0) {
     c.out_of_bounds.first = describe(c, r, s, f) + neighbourhood(c, f) + "; hardware maps that memory too";
+    c.out_of_bounds.instruction = s.inst ? s.inst->address : 0;
   }
 }
 
@@ -75,6 +76,7 @@ void out_of_bounds_in_lds(Context& c, const Resident& r, const Step& s, const Fa
   if (c.out_of_bounds.count++ == 0) {
     c.out_of_bounds.first =
         describe(c, r, s, f) + lds_size(r) + "; hardware reads zero there and drops what is written";
+    c.out_of_bounds.instruction = s.inst ? s.inst->address : 0;
   }
 }
 

@@ -276,6 +276,7 @@ void FunctionalEngine::run_parts(WavePool& pool) {
   if (worker.out_of_bounds < first_out_of_bounds_) {
     first_out_of_bounds_ = worker.out_of_bounds;
     out_of_bounds_.first = c.out_of_bounds.first;
+    out_of_bounds_.instruction = c.out_of_bounds.instruction;
   }
 }
 

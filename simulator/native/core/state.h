@@ -180,7 +180,8 @@ class MemoryModel;
 // Accesses outside every allocation, or outside the LDS, that hardware would not fault.
 struct OutOfBounds {
   uint64_t count = 0;
-  std::string first;  // message about the first of them
+  std::string first;         // message about the first of them
+  uint64_t instruction = 0;  // its address
 };
 
 // Advance of the clock per wave instruction: a 16-lane SIMD needs four cycles to issue one for 64 lanes.

@@ -15,14 +15,14 @@ std::string disassemble(const std::string& objdump, const std::vector<uint8_t>& 
   return read_file(output);
 }
 
-std::string source_line(const Runtime& rt, const ihipModuleSymbol_t& kernel, const SimError& error) {
+std::string source_line(const Runtime& rt, const ihipModuleSymbol_t& kernel, uint64_t instruction) {
   const std::string tool = "objdump";
   std::string symbolizer = rt.config.objdump;
   const size_t at = symbolizer.rfind(tool);
-  if (error.instruction == 0 || kernel.elf == nullptr || at == std::string::npos) return "";
+  if (instruction == 0 || kernel.elf == nullptr || at == std::string::npos) return "";
   symbolizer.replace(at, tool.size(), "symbolizer");
   char address[32];
-  std::snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(error.instruction));
+  std::snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(instruction));
   TemporaryFolder folder;
   const std::string output = folder.path() + "/place";
   const std::string object = "--obj=" + folder.write("code.o", kernel.elf->data(), kernel.elf->size());

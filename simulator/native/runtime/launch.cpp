@@ -32,10 +32,13 @@ void print(const std::string& output, const std::string& errors) {
 }
 
 // Warns once per kernel about out-of-bounds accesses that do not fault on hardware.
-void warn_of_out_of_bounds(Runtime& rt, const KernelInfo& kernel, const Dispatch& done) {
+void warn_of_out_of_bounds(Runtime& rt, const ihipModuleSymbol_t& function, const Dispatch& done) {
+  const KernelInfo& kernel = *function.info;
   if (done.out_of_bounds == 0 || !rt.warned_kernels.insert(kernel.symbol).second) return;
+  if (rt.warned_kernels.size() == 1) rt.results.set_warned_at(kernel.symbol, done.out_of_bounds_at);
   const std::string message = "out of bounds: " + done.first_out_of_bounds + "; " + std::to_string(done.out_of_bounds) +
-                              " such accesses in this launch were allowed, as on hardware";
+                              " such accesses in this launch were allowed, as on hardware" +
+                              source_line(rt, function, done.out_of_bounds_at);
   std::fprintf(stderr, "hipsynth: warning: %s\n", message.c_str());
   rt.results.warn(message);
 }
@@ -72,7 +75,7 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
     print(error.output, error.errors);
     if (!rt.recorder.on()) {
       if (error.instruction != 0) rt.results.set_fault(kernel.symbol, error.instruction);
-      throw SimError(error.reason, error.what() + source_line(rt, *request.kernel, error));
+      throw SimError(error.reason, error.what() + source_line(rt, *request.kernel, error.instruction));
     }
     rt.recorder.after_launch(false, error.reason);  // the launches that follow are of interest, too
     done.grid = launch.grid;
@@ -80,7 +83,7 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
   }
   rt.running = nullptr;
   print(done.printf_output, done.printf_errors);
-  warn_of_out_of_bounds(rt, kernel, done);
+  warn_of_out_of_bounds(rt, *request.kernel, done);
   warn_of_race(rt, kernel, done);
   const dim3 &g = request.grid, &b = request.block;
   double room = resident_workgroups(rt, kernel, b.x * b.y * b.z, request.dynamic_lds) * rt.spec().topology.cus;

@@ -28,6 +28,11 @@ void append_number(double value, std::string* out) {
   }
 }
 
+// An instruction, as FaultPlace of run_result.py.
+std::string json_place(const std::string& symbol, uint64_t address) {
+  return "{\"symbol\": " + json_string(symbol) + ", \"address\": " + std::to_string(address) + "}";
+}
+
 // Appends the members of a JSON object, each followed by a comma.
 struct JsonVisitor {
   std::string* out;
@@ -362,7 +367,11 @@ void Results::fail(const std::string& reason, const std::string& message) {
 }
 
 void Results::set_fault(const std::string& symbol, uint64_t address) {
-  fault_ = ", \"fault\": {\"symbol\": " + json_string(symbol) + ", \"address\": " + std::to_string(address) + "}";
+  fault_ = ", \"fault\": " + json_place(symbol, address);
+}
+
+void Results::set_warned_at(const std::string& symbol, uint64_t address) {
+  warned_at_ = ", \"warned_at\": " + json_place(symbol, address);
 }
 
 void Results::write(bool finished, int signal) const {
@@ -376,8 +385,8 @@ void Results::write(bool finished, int signal) const {
                 static_cast<unsigned long long>(dispatches_), static_cast<unsigned long long>(refused_),
                 static_cast<unsigned long long>(module_kernels_), static_cast<unsigned long long>(device_s_ * 1e3));
   for (const std::string_view text : {std::string_view("{"), std::string_view(status_), std::string_view(fault_),
-                                      std::string_view(", \"warnings\": ["), std::string_view(warnings_),
-                                      std::string_view("]"), std::string_view(head)}) {
+                                      std::string_view(warned_at_), std::string_view(", \"warnings\": ["),
+                                      std::string_view(warnings_), std::string_view("]"), std::string_view(head)}) {
     out.put(text);
   }
   for (size_t i = 0; i < totals_.size(); ++i) {

@@ -47,6 +47,8 @@ class Results {
   void fail(const std::string& reason, const std::string& message);  // only the first failure is kept
   // The instruction that failed, by its address in the code object that defines the kernel.
   void set_fault(const std::string& symbol, uint64_t address);
+  // Likewise of the first access out of bounds that was let pass.
+  void set_warned_at(const std::string& symbol, uint64_t address);
   void start_clock(double ns) { clock_start_ns_ = ns; }
   void set_clock(double ns) { clock_ns_ = ns - clock_start_ns_; }
   void set_outputs(std::string rendered) { outputs_ = std::move(rendered); }
@@ -110,8 +112,8 @@ class Results {
   bool record_shape(size_t kernel, const Dispatch& dispatch);
 
   std::string status_ = "\"status\": \"ok\", \"reason\": \"\", \"message\": \"\"";
-  std::string fault_;    // rendered, with a comma before it
-  std::string outputs_;  // rendered digests (trial.h)
+  std::string fault_, warned_at_;  // rendered, with a comma before it
+  std::string outputs_;            // rendered digests (trial.h)
   std::string host_operators_ = "{}";
   std::string warnings_;  // rendered, with commas between them
   size_t warned_ = 0;

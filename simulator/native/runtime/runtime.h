@@ -231,7 +231,7 @@ void forget_mappings();  // virtual_memory.cpp
 
 // Disassembles a code object loaded at run time (code_object.cpp); for image formats see offload_image.h.
 std::string disassemble(const std::string& objdump, const std::vector<uint8_t>& elf);
-// "; source line FILE:LINE" of the instruction that an error tells of; "" if it or the line table does not say.
-std::string source_line(const Runtime& rt, const ihipModuleSymbol_t& kernel, const SimError& error);
+// "; source line FILE:LINE" of an instruction, by its address; "" if it is 0 or no line table says.
+std::string source_line(const Runtime& rt, const ihipModuleSymbol_t& kernel, uint64_t instruction);
 
 }  // namespace hipsynth::runtime
