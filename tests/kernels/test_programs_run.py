@@ -32,6 +32,7 @@ PROGRAMS: dict[str, tuple[str, dict[str, int]]] = {
     "overlap": ("overlap ok", {"work": 10}),
     "virtual_memory": ("virtual memory ok", {"count_up": 1}),
     "graph_nodes": ("graph nodes ok", {"shift": 4, "scale": 4}),
+    "calls": ("4 8 12", {"through_a_pointer": 1, "direct": 1, "with_stack": 1}),
     "run_time_compile": ("run-time compile ok", {"scale": 1, "shift<float>": 1}),
 }
 
@@ -47,6 +48,13 @@ def test_program_checks_its_own_result(name: str, arch: str, tmp_path: Path) -> 
         done.stderr,
     )
     assert {kernel.name: kernel.dispatches for kernel in done.kernels} == dispatches
+
+
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
+def test_functions_that_a_pointer_may_lead_to_do_not_count_as_the_kernels_own(arch: str, tmp_path: Path) -> None:
+    """At -O0 an array of unknown length has addresses that look like those of any function."""
+    done = run("calls", tmp_path, arch=arch, flags="-O0")
+    assert (done.status, done.stdout) == ("ok", "4 8 12\n"), done.message
 
 
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])

@@ -124,8 +124,11 @@ void Device::Impl::check_code(const Launch& launch, LaunchPlan* plan) {
                    name + ": " + std::to_string(r.refused.size()) + " unsupported instruction form(s):" + list);
   }
   const uint32_t agprs = r.agprs == 0 ? 0 : plan->initial.accum_offset + r.agprs;
-  if (std::max(r.vgprs, agprs) > plan->rows) {
-    throw SimError("bad_code_object", name + " uses " + std::to_string(std::max(r.vgprs, agprs)) +
+  // Which functions a pointer leads to is not known: that one needs more registers proves nothing.
+  const uint32_t certain =
+      std::max(r.certain_vgprs, r.certain_agprs == 0 ? 0 : plan->initial.accum_offset + r.certain_agprs);
+  if (certain > plan->rows) {
+    throw SimError("bad_code_object", name + " uses " + std::to_string(certain) +
                                           " vector registers, its descriptor allots " + std::to_string(plan->rows));
   }
   plan->initial.rows = std::max({plan->rows, r.any_vgprs, plan->initial.accum_offset + r.any_agprs});

@@ -8,6 +8,7 @@ namespace hipsynth {
 namespace {
 
 constexpr uint32_t kAddressWindow = 24;  // instructions after s_getpc_b64 searched for its additions
+constexpr uint16_t kReturnAddress = 30;  // SGPR pair of LLVM's calling convention
 
 class Walk {
  public:
@@ -16,17 +17,16 @@ class Walk {
 
   Reach run(uint32_t entry) {
     visit(entry);
-    while (!open_.empty()) {
-      const uint32_t i = open_.back();
-      open_.pop_back();
-      step(i);
-    }
+    walk();
     Reach out;
+    out.certain_vgprs = vgprs_;
+    out.certain_agprs = agprs_;
+    follow_pointers();
     out.vgprs = vgprs_;
     out.agprs = agprs_;
     out.indexed = indexed_;
     out.images = images_;
-    if (indirect_) {
+    if (jumps_) {
       for (const Inst& in : code_.insts) registers(in);
       out.any_vgprs = vgprs_;
       out.any_agprs = agprs_;
@@ -37,6 +37,26 @@ class Walk {
   }
 
  private:
+  void walk() {
+    while (!open_.empty()) {
+      const uint32_t i = open_.back();
+      open_.pop_back();
+      step(i);
+    }
+  }
+
+  // Visits what function pointers and unknown addresses may lead to.
+  void follow_pointers() {
+    bool pointers = false, unknown = false;
+    while (through_pointers_ != pointers || unresolved_ != unknown) {
+      pointers = through_pointers_;
+      unknown = unresolved_;
+      if (pointers) visit_all(program_.module->address_taken());
+      if (unknown) visit_all(program_.module->functions());
+      walk();
+    }
+  }
+
   void visit(uint32_t i) {
     if (i >= seen_.size() || seen_[i]) return;
     seen_[i] = true;
@@ -64,9 +84,12 @@ class Walk {
         visit(program_.steps[i].target);
         break;
       case Action::set_pc:
-        return indirect();
+        jumps_ = true;
+        through_pointers_ |= !returns(code_.insts[i]);
+        return;
       case Action::swap_pc:
-        indirect();
+        jumps_ = true;
+        through_pointers_ |= !calls_formed_address(i);
         break;
       case Action::get_pc:
         formed_address(i);
@@ -92,9 +115,20 @@ class Walk {
     }
   }
 
-  void indirect() {
-    if (!indirect_) visit_all(program_.module->address_taken());
-    indirect_ = true;
+  // Whether a jump returns from a function: what follows its calls is reached without it.
+  static bool returns(const Inst& jump) {
+    return jump.src[0].kind == OperandKind::sgpr && jump.src[0].reg == kReturnAddress;
+  }
+
+  // Whether the address that a call goes to was formed by an s_getpc_b64 before it, in the same basic block.
+  bool calls_formed_address(uint32_t call) const {
+    const Operand& target = code_.insts[call].src[0];
+    for (uint32_t i = call; i > 0 && call - i < kAddressWindow; --i) {
+      const Action action = program_.steps[i - 1].action;
+      if (action == Action::get_pc && code_.insts[i - 1].dst.reg == target.reg) return true;
+      if (action == Action::branch || action == Action::branch_if || action == Action::swap_pc) return false;
+    }
+    return false;
   }
 
   // The constant that the instructions after s_getpc_b64 add to SGPR `reg`.
@@ -115,7 +149,10 @@ class Walk {
     const uint16_t reg = code_.insts[i].dst.reg;
     const auto low = added(i + 1, reg, false);
     const auto high = added(i + 1, static_cast<uint16_t>(reg + 1), true);
-    if (!low || !high) return visit_all(program_.module->functions());
+    if (!low || !high) {
+      unresolved_ = true;
+      return;
+    }
     const uint64_t offset = static_cast<uint64_t>(*low) + (static_cast<uint64_t>(*high) << 32);
     const uint64_t target = code_.insts[i].address + code_.insts[i].size + offset;
     const uint64_t word = (target - code_.base) / 4;
@@ -128,7 +165,7 @@ class Walk {
   std::vector<uint32_t> open_;
   std::set<std::string> refused_;
   uint32_t vgprs_ = 0, agprs_ = 0, sgprs_ = 0;
-  bool indirect_ = false, indexed_ = false, images_ = false;
+  bool jumps_ = false, through_pointers_ = false, unresolved_ = false, indexed_ = false, images_ = false;
 };
 
 }  // namespace

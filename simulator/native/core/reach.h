@@ -12,9 +12,10 @@ namespace hipsynth {
 struct Reach {
   std::vector<std::string> refused;  // why reachable instructions cannot execute, each reason once; empty: all can
   uint32_t vgprs = 0, agprs = 0;     // registers that reachable instructions name
-  uint32_t sgprs = 0;                // likewise, without the special registers
-  bool indexed = false;              // some instructions use M0 as a register index
-  bool images = false;               // image instructions, whose number of coordinate registers depends on the image
+  uint32_t certain_vgprs = 0, certain_agprs = 0;  // likewise, where no function pointer or unknown address leads
+  uint32_t sgprs = 0;                             // likewise, without the special registers
+  bool indexed = false;                           // some instructions use M0 as a register index
+  bool images = false;  // image instructions, whose number of coordinate registers depends on the image
   // Most registers that any instruction of the code object names, if a jump through a register may lead anywhere; else
   // 0.
   uint32_t any_vgprs = 0, any_agprs = 0;
