@@ -93,6 +93,21 @@ def test_device_printf_keeps_its_place(tmp_path: Path) -> None:
     ]
 
 
+def test_printf_of_short_integers(tmp_path: Path) -> None:
+    assert run("full_printf", tmp_path).stdout == "ff 44 4464 -1\n"
+
+
+def test_text_that_a_printf_buffer_has_no_room_for_is_said_to_be_lost(tmp_path: Path) -> None:
+    done = run("full_printf", tmp_path, ("full",))
+    assert done.status == "ok" and "printf buffer is full (4 MiB)" in done.stderr
+    assert 0 < done.stdout.count("\n") < 1024 * 256
+
+
+def test_the_limit_of_the_stack_is_that_of_the_program(tmp_path: Path) -> None:
+    assert run("deep_recursion", tmp_path, ("65536",)).stdout == "150\n"
+    assert run("deep_recursion", tmp_path, ("1024",)).reason == "illegal_access"
+
+
 def test_arguments_reach_the_program(tmp_path: Path) -> None:
     done = run("vector_add", tmp_path, ("777",))
     assert done.stdout == "vector_add 777 ok\n"

@@ -98,9 +98,11 @@ void append_conversion(const std::string& spec, Cursor* args, std::string* out) 
     const bool wide = spec.find_first_of("ljzt") != std::string::npos;
     const bool is_signed = kind == 'd' || kind == 'i';
     plain.insert(plain.size() - 1, "ll");
-    const uint64_t v = wide        ? word
-                       : is_signed ? static_cast<uint64_t>(static_cast<int64_t>(static_cast<int32_t>(word)))
-                                   : static_cast<uint32_t>(word);
+    const auto shorts = std::count(spec.begin(), spec.end(), 'h');
+    const int dropped_bits = wide ? 0 : shorts == 0 ? 32 : shorts == 1 ? 48 : 56;
+    const uint64_t high = word << dropped_bits;
+    const uint64_t v =
+        is_signed ? static_cast<uint64_t>(static_cast<int64_t>(high) >> dropped_bits) : high >> dropped_bits;
     std::snprintf(text, sizeof text, plain.c_str(), static_cast<unsigned long long>(v));
   }
   *out += text;
@@ -166,6 +168,7 @@ PrintfText read_printf(const uint8_t* buffer, uint32_t bytes_of_buffer, const st
   const uint8_t* at = buffer + kHeader;
   const uint8_t* end = at + std::min({header[0], header[1], bytes_of_buffer - kHeader});  // the header is untrusted
   PrintfText text;
+  uint32_t longest = 0;
   while (end - at >= 4) {
     uint32_t control;
     std::memcpy(&control, at, 4);
@@ -182,8 +185,12 @@ PrintfText read_printf(const uint8_t* buffer, uint32_t bytes_of_buffer, const st
     } else {
       out += format_printf(at + 4, at + bytes);
     }
+    longest = std::max(longest, bytes);
     at += bytes;
   }
+  if (header[1] - std::min(header[0], header[1]) < longest)  // the device library drops what has no room
+    text.errors += "hipsynth: warning: a kernel's printf buffer is full (" + std::to_string(bytes_of_buffer >> 20) +
+                   " MiB): what it printed after that is lost\n";
   return text;
 }
 
