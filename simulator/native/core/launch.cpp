@@ -265,7 +265,8 @@ LaunchPlan plan_launch(Arch arch, const Spec& spec, const Launch& launch, Runtim
   plan.threads = launch.block.x * launch.block.y * launch.block.z;
   plan.rows = ((k.rsrc1 & 0x3f) + 1) * 8;
   plan.lds_bytes = k.lds_bytes + launch.dynamic_lds;
-  const uint32_t stack = k.dynamic_stack ? std::max(k.scratch_bytes, kDynamicStackBytes) : k.scratch_bytes;
+  const uint32_t stack =
+      k.dynamic_stack ? std::max({k.scratch_bytes, kDynamicStackBytes, launch.stack_bytes}) : k.scratch_bytes;
   if (stack > kMaxScratch)
     bad_launch("launch of " + k.name + ": " + std::to_string(stack) + " bytes of private memory per work-item");
   plan.scratch_lane_bytes = round_up(stack, 4);

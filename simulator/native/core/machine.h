@@ -145,6 +145,7 @@ struct Launch {
   uint32_t dynamic_lds = 0;
   std::vector<uint8_t> args;  // explicit arguments at their metadata offsets; hidden ones are filled in
   bool cooperative = false;   // all work-groups are resident at once and may wait for each other
+  uint32_t stack_bytes = 0;   // least private memory of a lane where calls decide how much a kernel needs
 };
 
 struct DeviceOptions {

@@ -15,7 +15,7 @@ constexpr int kVersion = 70100000;  // HIP 7.1.0 as hipRuntimeGetVersion encodes
 constexpr unsigned kScheduleMask = 0x7, kFlagsMask = 0x1f;
 
 unsigned device_flags = 0;
-size_t stack_limit = 1024, heap_limit = 8 << 20;
+size_t heap_limit = 8 << 20;
 
 hipError_t only_device(int device) {
   return call([&](Runtime&) { return device == 0 ? hipSuccess : hipErrorInvalidDevice; });
@@ -30,8 +30,8 @@ hipError_t answer(T* out, T value) {
   });
 }
 
-size_t* limit_slot(int limit) {
-  if (limit == 0) return &stack_limit;
+size_t* limit_slot(Runtime& rt, int limit) {
+  if (limit == 0) return &rt.stack_limit;
   return limit == 2 ? &heap_limit : nullptr;
 }
 
@@ -109,18 +109,18 @@ HIPSYNTH_EXPORT hipError_t hipDeviceGetByPCIBusId(int* device, const char* text)
 }
 
 HIPSYNTH_EXPORT hipError_t hipDeviceGetLimit(size_t* value, int limit) {
-  return call([&](Runtime&) -> hipError_t {
+  return call([&](Runtime& rt) -> hipError_t {
     if (value == nullptr) return hipErrorInvalidValue;
-    const size_t* slot = limit_slot(limit);
+    const size_t* slot = limit_slot(rt, limit);
     if (slot == nullptr) return hipErrorUnsupportedLimit;
     *value = *slot;
     return hipSuccess;
   });
 }
-// Limits are stored and returned but have no effect: stack sizes come from the code object.
+// The limit of the stack is for kernels whose calls the compiler cannot follow. That of the heap has no effect.
 HIPSYNTH_EXPORT hipError_t hipDeviceSetLimit(int limit, size_t value) {
-  return call([&](Runtime&) -> hipError_t {
-    size_t* slot = limit_slot(limit);
+  return call([&](Runtime& rt) -> hipError_t {
+    size_t* slot = limit_slot(rt, limit);
     if (slot == nullptr) return hipErrorUnsupportedLimit;
     *slot = value;
     return hipSuccess;

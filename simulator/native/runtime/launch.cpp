@@ -62,6 +62,7 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
   launch.dynamic_lds = static_cast<uint32_t>(request.dynamic_lds);
   launch.args = request.args;
   launch.cooperative = request.cooperative;
+  launch.stack_bytes = static_cast<uint32_t>(std::min<size_t>(rt.stack_limit, UINT32_MAX));
   rt.running = kernel.name.c_str();
   rt.check_time();
   const double start = processor_seconds();
