@@ -76,12 +76,15 @@ def registers(count: int) -> str:
 
 @EVERY
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
-@pytest.mark.parametrize("records", [0, 100, 101, 103, 256, 260])
-def test_raw_buffers_check_each_dword(arch: str, count: int, records: int) -> None:
-    """Offsets of 4 * lane and an immediate; the scalar offset moves the base and is not compared."""
+@pytest.mark.parametrize(
+    ("stride", "records"), [(0, 0), (0, 100), (0, 101), (0, 103), (0, 256), (0, 260), (0x4040, 101)]
+)
+def test_raw_buffers_check_each_dword(arch: str, count: int, stride: int, records: int) -> None:
+    """Offsets of 4 * lane and an immediate; the scalar offset moves the base and is not compared. A stride without an
+    index, as Triton sets it, is for the sets of the vL1D (bit 14) and changes neither addresses nor checks."""
     at = offsets()
     name = "dword" if count == 1 else f"dwordx{count}"
-    words = (0, records, 0)
+    words = (stride << 16, records, 0)
     _, got = run(arch, f"s_mov_b32 s20, 64\nbuffer_load_{name} {registers(count)}, v2, s[12:15], s20 offen offset:8",
                  at, words)  # fmt: skip
     memory, _ = run(arch, f"buffer_store_{name} {registers(count)}, v2, s[12:15], 0 offen offset:8", at, words)
@@ -109,6 +112,8 @@ def test_narrow_accesses_and_atomics_at_the_end_of_a_raw_buffer(arch: str) -> No
     pairs = data.view(np.uint64).copy()
     pairs[:12] += np.uint64(KEPT[0]) | np.uint64(int(KEPT[1]) << 32)  # the thirteenth would end at byte 104
     assert (memory.view(np.uint64) == pairs).all()
+    _, got = run(arch, "buffer_atomic_add_x2 v[20:21], v2, s[12:15], 0 offen glc", at, (0, 100, 0))
+    assert (got[:12, :2].ravel() == data[:24]).all() and not got[12:, :2].any()
 
 
 @EVERY

@@ -135,7 +135,10 @@ void buffer_addresses(Context& c, Resident& r, const Step& s, const Operands& o,
   const uint32_t* index_row = in.idxen ? first : nullptr;
   const uint32_t* offset_row = in.offen ? (in.idxen ? operand_row(r.wave, *o.vaddr, 1) : first) : nullptr;
   const uint64_t base = v.base + scalar_operand(r.wave, *o.soffset);
-  const bool by_dwords = !v.stride && s.lane_bytes > 4 && in.op->mem.kind != MemKind::atomic;  // each dword is checked
+  // Without an index and swizzled addresses, a stride only spreads lines over the sets of the vL1D (bit 14 of it).
+  const bool structured = v.stride != 0 && (in.idxen || v.add_tid || v.swizzle);
+  const bool by_dwords =
+      !structured && s.lane_bytes > 4 && in.op->mem.kind != MemKind::atomic;  // each dword is checked
   for (uint32_t i = 0; i < kLanes; ++i) {
     const uint64_t index = (index_row ? index_row[i] : 0) + (v.add_tid ? i : 0);
     const uint64_t offset = (offset_row ? offset_row[i] : 0) + static_cast<uint64_t>(in.imm);
@@ -145,7 +148,7 @@ void buffer_addresses(Context& c, Resident& r, const Step& s, const Operands& o,
     } else {
       l->address[i] = base + index * v.stride + offset;
     }
-    const bool inside = v.stride ? index < v.records : v.swizzle || offset + s.lane_bytes <= v.records;
+    const bool inside = structured ? index < v.records : v.swizzle || offset + s.lane_bytes <= v.records;
     if (inside) continue;
     l->dropped |= 1ull << i;
     l->inside[i] = by_dwords && offset < v.records ? static_cast<uint32_t>((v.records - offset) / 4) : 0;
@@ -360,6 +363,7 @@ void atomic_lanes(Wave& w, const Step& s, const Operands& o, const Lanes& l) {
     if (l.interleaved) copy_interleaved(flat, l, lane, bytes, true);
     if (result) set_lane_value(result, lane, bytes, old);
   }
+  if (result) for_lanes(l.dropped, [&](uint32_t lane) { set_lane_value(result, lane, bytes, 0); });
 }
 
 // Loads into the LDS: lane i's element is stored at M0 + offset + i times its size,
