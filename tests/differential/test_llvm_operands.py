@@ -237,6 +237,7 @@ def lds_forms(row: OpcodeRow) -> Iterator[str]:
     if row.name == "ds_swizzle_b32":
         offsets = ("offset:swizzle(QUAD_PERM,3,0,1,2)", 'offset:swizzle(BITMASK_PERM,"0pi1p")', "offset:0x8000")
         offsets += tuple(f"offset:swizzle({f})" for f in ("SWAP,16", "REVERSE,8", "BROADCAST,4,1", "SWAP,1"))
+        offsets += ("offset:0xc060", "offset:0xe00f")
     for letter in ("v", "a"):
         parts = []
         for slot, kind, _ in llvm_syntax.slots(row):

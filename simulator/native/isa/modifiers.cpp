@@ -166,6 +166,10 @@ bool parse_swizzle(std::string_view s, int32_t& offset) {
     offset = static_cast<int32_t>(0x1f | v[0] << 10);
   } else if (form == "REVERSE" && n == 1) {
     offset = static_cast<int32_t>(0x1f | (v[0] - 1) << 10);
+  } else if (form == "ROTATE" && n == 2) {
+    offset = static_cast<int32_t>(0xc000 | v[0] << 10 | v[1] << 5);
+  } else if (form == "FFT" && n == 1) {
+    offset = static_cast<int32_t>(0xe000 | v[0]);
   } else if (form == "BROADCAST" && n == 2) {
     offset = static_cast<int32_t>((32 - v[0]) | v[1] << 5);
   } else {

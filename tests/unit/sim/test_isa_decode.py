@@ -102,6 +102,8 @@ def test_swizzle_patterns() -> None:
     assert pattern("swizzle(SWAP,16)") == 0x401F
     assert pattern("swizzle(REVERSE,8)") == 0x1C1F
     assert pattern("swizzle(BROADCAST,8,3)") == 0x0078
+    assert pattern("swizzle(ROTATE,1,3)") == 0xC460
+    assert pattern("swizzle(FFT,15)") == 0xE00F
     assert pattern("0x8055") == 0x8055
 
 
