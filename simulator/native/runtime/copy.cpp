@@ -24,12 +24,12 @@ const Memory::Allocation* covering(Runtime& rt, uint64_t start, size_t bytes) {
 }
 
 // Classifies a range: device memory must be fully allocated; other accessible memory is pageable host memory.
-Side side(Runtime& rt, const void* p, size_t bytes, bool must_be_device, bool written) {
+Side side(Runtime& rt, const void* p, size_t bytes, bool written) {
   auto start = reinterpret_cast<uint64_t>(p);
   if (bytes == 0) return Side::host;
   const bool known = rt.memory().find(start, 1) != nullptr;
   const Memory::Allocation* a = known ? covering(rt, start, bytes) : nullptr;
-  if (known ? a == nullptr : must_be_device || rt.memory().owns(start)) return Side::bad;
+  if (known ? a == nullptr : rt.memory().owns(start)) return Side::bad;
   if (!rt.memory().owns(start) && !(written ? host_writable(p, bytes) : host_readable(p, bytes))) return Side::bad;
   return known && a->kind != Memory::Kind::host ? Side::device : Side::host;
 }
@@ -53,10 +53,12 @@ Timeline::Engine copy_engine(Side dst, Side src) {
   return src == Side::device ? Timeline::Engine::to_host : Timeline::Engine::none;
 }
 
+bool is_pageable(Runtime& rt, const void* p) { return rt.memory().find(reinterpret_cast<uint64_t>(p), 1) == nullptr; }
+
 // Whether the host blocks: always for pageable memory (staged copy), for pinned memory only in the default stream.
 bool host_waits(Runtime& rt, Side side, const void* p, hipStream_t stream) {
   if (side != Side::host) return false;
-  return rt.is_default(stream) || rt.memory().find(reinterpret_cast<uint64_t>(p), 1) == nullptr;
+  return rt.is_default(stream) || is_pageable(rt, p);
 }
 
 // Simulated time of a copy command: a fixed time, and its bytes over the link to the host or at the HBM's rate.
@@ -102,14 +104,15 @@ hipError_t copy_block(Runtime& rt, Place dst, Place src, Block block, hipMemcpyK
   if (block.width == 0 || block.height == 0 || block.depth == 0) return hipSuccess;
   bool two_d = block.height > 1 || block.depth > 1;
   if (two_d && (block.width > dst.pitch || block.width > src.pitch)) return hipErrorInvalidPitchValue;
-  bool to_device = kind == hipMemcpyHostToDevice || kind == hipMemcpyDeviceToDevice;
-  bool from_device = kind == hipMemcpyDeviceToHost || kind == hipMemcpyDeviceToDevice;
-  const auto sides = [&rt, dst, src, block, to_device, from_device] {
-    return std::pair{side(rt, dst.base, extent_bytes(dst, block), to_device, true),
-                     side(rt, src.base, extent_bytes(src, block), from_device, false)};
+  const auto sides = [&rt, dst, src, block] {
+    return std::pair{side(rt, dst.base, extent_bytes(dst, block), true),
+                     side(rt, src.base, extent_bytes(src, block), false)};
   };
   const auto [d, s] = sides();
   if (d == Side::bad || s == Side::bad) return hipErrorInvalidValue;
+  // As in ROCm, the addresses say what is copied to what; `kind` only counts where no side is memory of the runtime.
+  const bool between_pageable = is_pageable(rt, dst.base) && is_pageable(rt, src.base);
+  if (between_pageable && kind != hipMemcpyHostToHost && kind != hipMemcpyDefault) return hipErrorInvalidValue;
   double bytes = static_cast<double>(block.width) * static_cast<double>(block.height * block.depth);
   double ns = copy_ns(rt.spec(), d, s, bytes);
   Timeline::Engine engine = copy_engine(d, s);

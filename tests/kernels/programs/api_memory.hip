@@ -17,6 +17,9 @@ static void linear() {
   FAILS(hipMemcpy(a, host, 5000, hipMemcpyHostToDevice), hipErrorInvalidValue);
   FAILS(hipMemcpy(back, host, 16, hipMemcpyHostToDevice), hipErrorInvalidValue);
   FAILS(hipMemcpy(a, nullptr, 16, hipMemcpyHostToDevice), hipErrorInvalidValue);
+  std::memset(back, 0, 256);
+  OK(hipMemcpy(back, a, 256, hipMemcpyHostToDevice));  // the addresses say that it is the other way
+  CHECK(std::memcmp(host, back, 256) == 0);
   OK(hipMemcpy(a, host, 0, hipMemcpyHostToDevice));
   OK(hipMemset(a + 10, 0x5a, 20));
   FAILS(hipMemset(a, 0, 8192), hipErrorInvalidValue);
