@@ -33,6 +33,11 @@ void fill_limits(const Runtime& rt, hipDeviceProp_tR0600& p) {
   p.maxBlocksPerMultiProcessor = whole(rt.spec().topology.workgroups_per_cu);
   p.regsPerBlock = p.regsPerMultiprocessor = registers_per_cu(rt);
   p.memPitch = kGridLimitX;
+  if (traits(rt.config.arch).images) {  // as clinfo prints them on a gfx90a
+    p.maxTexture1D = p.maxTexture2D[0] = p.maxTexture2D[1] = p.maxTexture3D[0] = p.maxTexture3D[1] = 16384;
+    p.maxTexture3D[2] = 8192;
+    p.maxTexture1DLinear = 1 << 27;
+  }
   p.textureAlignment = p.texturePitchAlignment = p.surfaceAlignment = 256;
 }
 
@@ -117,6 +122,13 @@ const Attribute kAttributes[] = {
     FROM(67, p.pciBusID),
     FROM(68, p.pciDeviceID),
     FROM(69, p.pciDomainID),
+    FROM(39, p.maxTexture1D),
+    FROM(41, p.maxTexture1DLinear),
+    FROM(43, p.maxTexture2D[0]),
+    FROM(44, p.maxTexture2D[1]),
+    FROM(49, p.maxTexture3D[0]),
+    FROM(50, p.maxTexture3D[1]),
+    FROM(51, p.maxTexture3D[2]),
     FROM(71, p.regsPerBlock),
     FROM(72, p.regsPerMultiprocessor),
     FROM(73, p.reservedSharedMemPerBlock),
@@ -132,6 +144,7 @@ const Attribute kAttributes[] = {
     FROM(85, p.unifiedAddressing),
     FROM(87, p.warpSize),
     FROM(88, p.memoryPoolsSupported),
+    FROM(89, 1),  // virtual memory management
     FROM(90, p.hostRegisterSupported),
     FROM(10000, p.clockInstructionRate),
     FROM(10002, p.maxSharedMemoryPerMultiProcessor),
@@ -144,10 +157,9 @@ const Attribute kAttributes[] = {
 };
 
 // Known attributes that are zero here: absent features, display and texture limits, integrated memory.
-const int kZeroAttributes[] = {1,  6,  7,  11, 13,    14,    15,    16,    17,    18,    20,    21,    22,   32,
-                               33, 34, 35, 36, 37,    38,    39,    40,    41,    42,    43,    44,    45,   46,
-                               47, 48, 49, 50, 51,    52,    53,    54,    62,    64,    65,    66,    70,   77,
-                               80, 86, 89, 91, 10005, 10006, 10007, 10008, 10009, 10010, 10012, 10013, 10016};
+const int kZeroAttributes[] = {1,  6,  7,  11, 13, 14, 15,    16,    17,    18,    20,    21,    22,    32,    33,   34,
+                               35, 36, 37, 38, 40, 42, 45,    46,    47,    48,    52,    53,    54,    62,    64,   65,
+                               66, 70, 77, 80, 86, 91, 10005, 10006, 10007, 10008, 10009, 10010, 10012, 10013, 10016};
 
 }  // namespace
 
