@@ -39,6 +39,21 @@ bool is_joined(Capture& capture) {
   });
 }
 
+// The nodes that a point comes after, without those that one of the others comes after.
+std::vector<hipGraphNode*> last_nodes(const Capture& capture, const Reached& point) {
+  std::vector<hipGraphNode*> last;
+  for (const auto& [stream, count] : point) {
+    const bool implied = std::any_of(point.begin(), point.end(), [&, s = stream, n = count](const auto& other) {
+      if (other.first == s || other.second == 0) return false;
+      const Reached& before = capture.node_reached[other.second - 1];
+      const auto at = before.find(s);
+      return at != before.end() && at->second >= n;
+    });
+    if (count != 0 && !implied) last.push_back(capture.nodes[count - 1]);
+  }
+  return last;
+}
+
 // Ends a capture in all its streams; returns its graph.
 hipGraph_t close(Runtime& rt, uint64_t id) {
   for (hipStream_t stream : rt.streams) {
@@ -98,9 +113,12 @@ hipError_t find_status(hipStream_t handle, int* status, unsigned long long* id) 
 
 hipError_t capture_work(Capture& capture, const ihipStream_t& stream, NodeType type, Operation work) {
   if (capture.invalidated) return hipErrorStreamCaptureInvalidated;
-  graph_append(capture.graph, type, std::move(work));
-  // To record an event is no work that another stream has to wait for.
-  if (type != NodeType::event_record) capture.reached[stream.id][stream.id] = capture.graph->nodes.size();
+  Reached& reached = capture.reached[stream.id];
+  std::list<hipGraphNode>& nodes = capture.graph->nodes;
+  nodes.push_back({type, std::move(work), last_nodes(capture, reached), capture.graph});
+  capture.nodes.push_back(&nodes.back());
+  reached[stream.id] = capture.nodes.size();
+  capture.node_reached.push_back(reached);
   return hipSuccess;
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <thread>
+#include <vector>
 
 #include "hip_abi.h"
 
@@ -19,11 +20,13 @@ using Reached = std::map<uint64_t, size_t>;
 // A capture in progress. Its number is never used again.
 struct Capture {
   ihipGraph* graph = nullptr;
-  const ihipStream_t* origin = nullptr;  // the stream that it was begun in
-  int mode = 0;                          // hipStreamCaptureMode
-  std::thread::id thread;                // that began it
-  bool invalidated = false;              // a call was made that it forbids: nothing but its end is allowed
-  std::map<uint64_t, Reached> reached;   // by stream, its end so far
+  const ihipStream_t* origin = nullptr;   // the stream that it was begun in
+  int mode = 0;                           // hipStreamCaptureMode
+  std::thread::id thread;                 // that began it
+  bool invalidated = false;               // a call was made that it forbids: nothing but its end is allowed
+  std::map<uint64_t, Reached> reached{};  // by stream, its end so far
+  std::vector<hipGraphNode_t> nodes{};    // in the order of capture
+  std::vector<Reached> node_reached{};    // what each of them comes after, with itself
 };
 
 // Adds work of a capturing stream to the graph.

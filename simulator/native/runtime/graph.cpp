@@ -108,13 +108,6 @@ std::vector<hipGraphNode*> ordered(ihipGraph* graph) {
   return order;
 }
 
-// A captured operation depends on all operations captured before it.
-void graph_append(ihipGraph* graph, NodeType type, Operation operation) {
-  hipGraphNode* last = graph->nodes.empty() ? nullptr : &graph->nodes.back();
-  graph->nodes.push_back({type, std::move(operation), {}, graph, {}});
-  if (last != nullptr) graph->nodes.back().after.push_back(last);
-}
-
 }  // namespace hipsynth::runtime
 
 void hipsynth::runtime::forget_graphs() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <list>
+#include <optional>
 
 #include "copy.h"
 
@@ -14,8 +15,9 @@ struct hipGraphNode {
   hipsynth::runtime::Operation operation;
   std::vector<hipGraphNode*> after;
   ihipGraph* graph = nullptr;
-  hipKernelNodeParams kernel{};                     // of a kernel node, as given
-  uint64_t id = hipsynth::runtime::next_node_id();  // never used again, as addresses are
+  std::optional<hipsynth::runtime::LaunchRequest> launch{};  // of a kernel node
+  std::vector<void*> arguments{};                            // into it, for who asks
+  uint64_t id = hipsynth::runtime::next_node_id();           // never used again, as addresses are
 };
 
 struct ihipGraph {

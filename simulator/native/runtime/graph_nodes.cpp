@@ -17,18 +17,21 @@ HIPSYNTH_EXPORT hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream);
 namespace {
 
 // Build the work of each kind of node; they return an error such as hipErrorInvalidValue for bad parameters.
-hipError_t kernel_work(Runtime& rt, const hipKernelNodeParams& p, Operation* work) {
-  ihipModuleSymbol_t* kernel = rt.kernel(p.func);
+hipError_t kernel_request(Runtime& rt, const hipKernelNodeParams& p, LaunchRequest* request) {
+  const ihipModuleSymbol_t* kernel = rt.kernel(p.func);
+  if (kernel == nullptr) kernel = rt.find_function(p.func);
   if (kernel == nullptr) return hipErrorInvalidDeviceFunction;
-  LaunchRequest request{kernel, p.gridDim, p.blockDim, p.sharedMemBytes, {}, false};
+  *request = {kernel, p.gridDim, p.blockDim, p.sharedMemBytes, {}, false, p.func};
   if (p.kernelParams != nullptr) {
-    request.args = pack_arguments(*kernel->info, p.kernelParams);
-  } else if (p.extra == nullptr || !pack_extra(p.extra, request.args)) {
+    request->args = pack_arguments(*kernel->info, p.kernelParams);
+  } else if (p.extra == nullptr || !pack_extra(p.extra, request->args)) {
     return hipErrorInvalidValue;
   }
-  hipError_t shape = check_shape(rt, request);
-  if (shape == hipSuccess) *work = [&rt, request] { return launch(rt, request, nullptr); };
-  return shape;
+  return check_shape(rt, *request);
+}
+
+Operation kernel_work(Runtime& rt, const LaunchRequest& request) {
+  return [&rt, request] { return launch(rt, request, nullptr); };
 }
 
 Operation copy_work(Runtime& rt, void* dst, const void* src, size_t n, hipMemcpyKind kind) {
@@ -54,7 +57,7 @@ hipError_t add(hipGraphNode_t* out, hipGraph_t graph, const hipGraphNode_t* afte
                const Make& make) {
   return call([&](Runtime& rt) -> hipError_t {
     if (out == nullptr || !known(graph) || (count > 0 && after == nullptr)) return hipErrorInvalidValue;
-    hipGraphNode node{type, {}, {after, after + count}, graph, {}};
+    hipGraphNode node{type, {}, {after, after + count}, graph};
     for (const hipGraphNode* other : node.after) {
       const bool ours = std::any_of(graph->nodes.begin(), graph->nodes.end(), [&](auto& n) { return &n == other; });
       if (!ours) return hipErrorInvalidValue;
@@ -91,8 +94,11 @@ Make fixed(Operation work) {
     return hipSuccess;
   };
 }
-Make kernel_maker(const hipKernelNodeParams* p) {
-  return [p](Runtime& rt, Operation* out) { return kernel_work(rt, *p, out); };
+Make kernel_maker(const LaunchRequest& request) {
+  return [&request](Runtime& rt, Operation* out) {
+    *out = kernel_work(rt, request);
+    return hipSuccess;
+  };
 }
 Make copy_maker(void* dst, const void* src, size_t n, hipMemcpyKind kind) {
   return [=](Runtime& rt, Operation* out) {
@@ -142,9 +148,11 @@ hipError_t connect(hipGraph_t graph, const hipGraphNode_t* from, const hipGraphN
 HIPSYNTH_EXPORT hipError_t hipGraphAddKernelNode(hipGraphNode_t* out, hipGraph_t graph, const hipGraphNode_t* after,
                                                  size_t count, const hipKernelNodeParams* p) {
   if (p == nullptr) return finish(hipErrorInvalidValue);
-  return call([&](Runtime&) {
-    hipError_t error = add(out, graph, after, count, NodeType::kernel, kernel_maker(p));
-    if (error == hipSuccess) (*out)->kernel = *p;
+  return call([&](Runtime& rt) {
+    LaunchRequest request;
+    hipError_t error = kernel_request(rt, *p, &request);
+    if (error == hipSuccess) error = add(out, graph, after, count, NodeType::kernel, kernel_maker(request));
+    if (error == hipSuccess) (*out)->launch = request;
     return error;
   });
 }
@@ -234,22 +242,37 @@ HIPSYNTH_EXPORT hipError_t hipGraphAddChildGraphNode(hipGraphNode_t* out, hipGra
 HIPSYNTH_EXPORT hipError_t hipGraphKernelNodeGetParams(hipGraphNode_t handle, hipKernelNodeParams* out) {
   return call([&](Runtime&) -> hipError_t {
     hipGraphNode* node = find_node(handle);
-    if (out == nullptr || node == nullptr || node->type != NodeType::kernel) return hipErrorInvalidValue;
-    *out = node->kernel;
+    if (out == nullptr || node == nullptr || !node->launch) return hipErrorInvalidValue;
+    LaunchRequest& request = *node->launch;
+    request.args.resize(std::max<size_t>(request.args.size(), explicit_bytes(*request.kernel->info)));
+    node->arguments = argument_pointers(*request.kernel->info, request.args);
+    *out = {request.block,
+            nullptr,
+            const_cast<void*>(request.function),
+            request.grid,
+            node->arguments.data(),
+            static_cast<unsigned>(request.dynamic_lds)};
     return hipSuccess;
   });
 }
 HIPSYNTH_EXPORT hipError_t hipGraphKernelNodeSetParams(hipGraphNode_t node, const hipKernelNodeParams* p) {
   if (p == nullptr) return finish(hipErrorInvalidValue);
-  return call([&](Runtime&) {
-    hipError_t error = change(node, NodeType::kernel, kernel_maker(p));
-    if (error == hipSuccess) node->kernel = *p;
+  return call([&](Runtime& rt) {
+    LaunchRequest request;
+    hipError_t error = kernel_request(rt, *p, &request);
+    if (error == hipSuccess) error = change(node, NodeType::kernel, kernel_maker(request));
+    if (error == hipSuccess) node->launch = request;
     return error;
   });
 }
 HIPSYNTH_EXPORT hipError_t hipGraphExecKernelNodeSetParams(hipGraphExec_t executable, hipGraphNode_t node,
                                                            const hipKernelNodeParams* p) {
-  return p == nullptr ? finish(hipErrorInvalidValue) : change_in(executable, node, NodeType::kernel, kernel_maker(p));
+  if (p == nullptr) return finish(hipErrorInvalidValue);
+  return call([&](Runtime& rt) {
+    LaunchRequest request;
+    const hipError_t error = kernel_request(rt, *p, &request);
+    return error == hipSuccess ? change_in(executable, node, NodeType::kernel, kernel_maker(request)) : error;
+  });
 }
 HIPSYNTH_EXPORT hipError_t hipGraphMemcpyNodeSetParams1D(hipGraphNode_t node, void* dst, const void* src, size_t n,
                                                          hipMemcpyKind kind) {

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "runtime.h"
+#include "graph.h"
 
 namespace hipsynth::runtime {
 namespace {
@@ -178,6 +178,14 @@ std::vector<uint8_t> pack_arguments(const KernelInfo& kernel, void** args) {
   return packed;
 }
 
+std::vector<void*> argument_pointers(const KernelInfo& kernel, std::vector<uint8_t>& packed) {
+  std::vector<void*> pointers;
+  for (const KernelArg& arg : kernel.args) {
+    if (!hidden(arg)) pointers.push_back(packed.data() + arg.offset);
+  }
+  return pointers;
+}
+
 bool pack_extra(void** extra, std::vector<uint8_t>& packed) {
   const uint8_t* buffer = nullptr;
   const size_t* size = nullptr;
@@ -214,7 +222,11 @@ hipError_t answer_refused(Runtime& rt, const LaunchRequest& request, hipError_t 
 hipError_t launch(Runtime& rt, const LaunchRequest& request, hipStream_t stream) {
   hipError_t shape = check_shape(rt, request);
   if (shape != hipSuccess) return answer_refused(rt, request, shape);
-  return rt.submit(stream, [&rt, request] { return dispatch(rt, request); }, NodeType::kernel);
+  const hipError_t error = rt.submit(stream, [&rt, request] { return dispatch(rt, request); }, NodeType::kernel);
+  const ihipStream_t* s = rt.stream(stream);
+  if (Capture* capture = s == nullptr ? nullptr : rt.capture_of(*s); capture != nullptr && error == hipSuccess)
+    capture->nodes.back()->launch = request;
+  return error;
 }
 
 }  // namespace hipsynth::runtime
@@ -229,7 +241,7 @@ hipError_t launch_stub(const void* stub, dim3 grid, dim3 block, void** args, siz
     ihipModuleSymbol_t* kernel = rt.kernel(stub);
     if (kernel == nullptr) return hipErrorInvalidDeviceFunction;
     if (args == nullptr && explicit_bytes(*kernel->info) > 0) return hipErrorInvalidValue;
-    LaunchRequest request{kernel, grid, block, lds, pack_arguments(*kernel->info, args), cooperative};
+    LaunchRequest request{kernel, grid, block, lds, pack_arguments(*kernel->info, args), cooperative, stub};
     hipError_t fits = cooperative ? check_cooperative(rt, request) : hipSuccess;
     return fits == hipSuccess ? launch(rt, request, stream) : answer_refused(rt, request, fits);
   });

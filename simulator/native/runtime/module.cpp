@@ -41,7 +41,7 @@ hipError_t launch_function(hipFunction_t f, dim3 grid, dim3 block, unsigned lds,
                            void** extra, bool cooperative = false) {
   return call([&](Runtime& rt) -> hipError_t {
     if (f == nullptr) return hipErrorInvalidImage;
-    LaunchRequest request{f, grid, block, lds, {}, cooperative};
+    LaunchRequest request{f, grid, block, lds, {}, cooperative, f};
     if (params != nullptr) {
       request.args = pack_arguments(*f->info, params);
     } else if (extra != nullptr) {

@@ -201,6 +201,15 @@ ihipModuleSymbol_t* Runtime::kernel(const void* stub) {
   return &kernels.emplace(stub, ihipModuleSymbol_t{&module, info, nullptr, ""}).first->second;
 }
 
+const ihipModuleSymbol_t* Runtime::find_function(const void* handle) const {
+  for (const ihipModule_t* module : modules) {
+    for (const auto& [name, function] : module->functions) {
+      if (function == handle) return function;
+    }
+  }
+  return nullptr;
+}
+
 hipStream_t Runtime::add_stream(unsigned flags, int priority) {
   auto* added = new ihipStream_t;
   added->flags = flags;

@@ -154,6 +154,7 @@ class Runtime {
   void reset();
   // The kernel of a host stub, or null. Throws SimError.
   ihipModuleSymbol_t* kernel(const void* stub);
+  const ihipModuleSymbol_t* find_function(const void* handle) const;  // a hipFunction_t; null if it is none
 
   hipStream_t add_stream(unsigned flags, int priority);
   // Resolves a stream handle: null and hipStreamLegacy mean the default stream, hipStreamPerThread one of the calling
@@ -212,11 +213,14 @@ struct LaunchRequest {
   size_t dynamic_lds = 0;
   std::vector<uint8_t> args;
   bool cooperative = false;
+  const void* function = nullptr;  // as the program named it: a host stub, or a hipFunction_t
 };
 hipError_t check_shape(Runtime& rt, const LaunchRequest& request);
 hipError_t check_cooperative(Runtime& rt, const LaunchRequest& request);
 uint32_t explicit_bytes(const KernelInfo& kernel);  // size of the explicit kernel arguments
 std::vector<uint8_t> pack_arguments(const KernelInfo& kernel, void** args);
+// Where each argument lies in what was packed, as kernelParams.
+std::vector<void*> argument_pointers(const KernelInfo& kernel, std::vector<uint8_t>& packed);
 // False if `extra` is malformed.
 bool pack_extra(void** extra, std::vector<uint8_t>& packed);
 bool asks_cooperative(const hipLaunchAttribute* attributes, unsigned count);
@@ -226,7 +230,6 @@ hipError_t launch(Runtime& rt, const LaunchRequest& request, hipStream_t stream)
 int resident_workgroups(Runtime& rt, const KernelInfo& kernel, uint32_t block, uint64_t dynamic_lds);
 
 // Graphs (graph.cpp).
-void graph_append(ihipGraph* graph, NodeType type, Operation operation);
 void forget_graphs();
 void forget_mappings();  // virtual_memory.cpp
 

@@ -40,6 +40,18 @@ hipError_t create_event(hipEvent_t* out, unsigned flags) {
   });
 }
 
+hipError_t record_event(Runtime& rt, hipEvent_t event, hipStream_t stream) {
+  return rt.submit(
+      stream,
+      [&rt, event]() -> hipError_t {
+        if (!rt.events.contains(event)) return hipErrorInvalidHandle;
+        event->recorded = true;
+        event->time_ns = rt.now();
+        return hipSuccess;
+      },
+      NodeType::event_record);
+}
+
 template <typename T, typename Get>
 hipError_t query_stream(hipStream_t handle, T* out, Get get) {
   return call([&](Runtime& rt) -> hipError_t {
@@ -169,19 +181,16 @@ HIPSYNTH_EXPORT hipError_t hipEventRecord(hipEvent_t event, hipStream_t handle) 
     const Capture* capture = rt.capture_of(*s);
     event->capture = s->capture;
     event->after = capture == nullptr || !capture->reached.contains(s->id) ? Reached{} : capture->reached.at(s->id);
-    return rt.submit(
-        handle,
-        [&rt, event]() -> hipError_t {
-          if (!rt.events.contains(event)) return hipErrorInvalidHandle;
-          event->recorded = true;
-          event->time_ns = rt.now();
-          return hipSuccess;
-        },
-        NodeType::event_record);
+    if (capture != nullptr) return capture->invalidated ? hipErrorStreamCaptureInvalidated : hipSuccess;
+    return record_event(rt, event, handle);
   });
 }
-HIPSYNTH_EXPORT hipError_t hipEventRecordWithFlags(hipEvent_t event, hipStream_t s, unsigned) {
-  return hipEventRecord(event, s);
+HIPSYNTH_EXPORT hipError_t hipEventRecordWithFlags(hipEvent_t event, hipStream_t s, unsigned flags) {
+  constexpr unsigned kExternal = 1;  // hipEventRecordExternal: a node of the graph where the stream captures
+  if (flags > kExternal) return finish(hipErrorInvalidValue);
+  if (flags != kExternal) return hipEventRecord(event, s);
+  return call(
+      [&](Runtime& rt) { return rt.events.contains(event) ? record_event(rt, event, s) : hipErrorInvalidHandle; });
 }
 HIPSYNTH_EXPORT hipError_t hipEventSynchronize(hipEvent_t event) {
   return call([&](Runtime& rt) -> hipError_t {
