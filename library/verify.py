@@ -15,6 +15,7 @@ from hipsynth.simulator.devices import choose_arch
 from hipsynth.tuning.optimize.documents import VerifyDocument
 
 if TYPE_CHECKING:
+    from hipsynth.profiling.backends.protocol import Target
     from hipsynth.tuning.optimize.scripts.optimize_script import ScriptRequest
     from hipsynth.tuning.optimize.verification.verify_change import VerifyRequest, VerifyResult
 
@@ -57,11 +58,17 @@ def verify(
         return _verify_scripts(files, script_request, on_stage).document(*files, target_arch, "")
     allowed = frozenset({"fast-math"} if allow_fast_math else ())
     target = target_of(target_arch, flags, device)
-    text, changed_text, notes = read_compared(*files, target, includes)
+    request = VerifyRequest(*_read_texts(files, target, includes, say), target, tuple(args), checks, allowed)
+    return _verify_texts(request, files[0].name, on_stage).document(*files, target_arch, flags)
+
+
+def _read_texts(
+    files: tuple[Path, Path], target: Target, includes: Sequence[str], say: Callable[[str], None]
+) -> tuple[str, str]:
+    text, changed, notes = read_compared(*files, target, includes)
     for note in notes:
         say(note)
-    request = VerifyRequest(text, changed_text, target, tuple(args), checks, allowed)
-    return _verify_texts(request, files[0].name, on_stage).document(*files, target_arch, flags)
+    return text, changed
 
 
 def _verify_texts(request: VerifyRequest, name: str, on_stage: Callable[[str], None]) -> VerifyResult:
