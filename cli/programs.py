@@ -107,6 +107,8 @@ def missing_file_hint(diagnostics: str) -> str:
         return "device functions and variables of other files want --flags '-O3 -fgpu-rdc', and those files"
     if _CUDA_HEADER.match(messages.missing_header):
         return "this is a CUDA source: translate it first, with hipify-perl or hipify-clang"
+    if messages.missing_header.startswith("hip/"):
+        return f"{messages.missing_header} is not among the HIP headers that come with hipsynth: -I FOLDER with one"
     if messages.undefined_symbols == ("main",):
         return f"{HINT}; synth profile and synth predict launch kernels without main()"
     return HINT if messages.incomplete else ""

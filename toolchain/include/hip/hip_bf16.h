@@ -52,6 +52,7 @@ struct __attribute__((aligned(2))) __hip_bfloat16 {
   __hip_bfloat16() = default;
   __host__ __device__ __hip_bfloat16(const __hip_bfloat16_raw& raw) : __x(raw.x) {}
   __host__ __device__ __hip_bfloat16(float value) : __x(hipsynth_bf16::narrow(value)) {}
+  __host__ __device__ __hip_bfloat16(__bf16 value) { __builtin_memcpy(&__x, &value, sizeof(__x)); }
   __host__ __device__ __hip_bfloat16(double value) : __x(hipsynth_bf16::narrow(static_cast<float>(value))) {}
   __host__ __device__ __hip_bfloat16(int value) : __x(hipsynth_bf16::narrow(static_cast<float>(value))) {}
   __host__ __device__ __hip_bfloat16(unsigned int value) : __x(hipsynth_bf16::narrow(static_cast<float>(value))) {}
@@ -85,6 +86,7 @@ struct __attribute__((aligned(4))) __hip_bfloat162 {
     raw.y = y.__x;
     return raw;
   }
+  __host__ __device__ operator float2() const { return make_float2(x, y); }
 };
 
 // --- conversions ---------------------------------------------------------------------------------------------------
@@ -126,6 +128,8 @@ HIPSYNTH_BF16_FN unsigned short __bfloat16_as_ushort(__hip_bfloat16 value) { ret
 HIPSYNTH_BF16_FN short __bfloat16_as_short(__hip_bfloat16 value) { return static_cast<short>(value.__x); }
 
 HIPSYNTH_BF16_FN __hip_bfloat162 __halves2bfloat162(__hip_bfloat16 low, __hip_bfloat16 high) { return {low, high}; }
+HIPSYNTH_BF16_FN __hip_bfloat162 __lows2bfloat162(__hip_bfloat162 a, __hip_bfloat162 b) { return {a.x, b.x}; }
+HIPSYNTH_BF16_FN __hip_bfloat162 __highs2bfloat162(__hip_bfloat162 a, __hip_bfloat162 b) { return {a.y, b.y}; }
 HIPSYNTH_BF16_FN __hip_bfloat162 make_bfloat162(__hip_bfloat16 low, __hip_bfloat16 high) { return {low, high}; }
 HIPSYNTH_BF16_FN __hip_bfloat162 __bfloat162bfloat162(__hip_bfloat16 value) { return {value, value}; }
 HIPSYNTH_BF16_FN __hip_bfloat162 __float2bfloat162_rn(float value) { return {value, value}; }
@@ -181,6 +185,18 @@ HIPSYNTH_BF16_FN __hip_bfloat162 __h2div(__hip_bfloat162 a, __hip_bfloat162 b) {
 HIPSYNTH_BF16_FN __hip_bfloat16 operator-(__hip_bfloat16 a) { return __hneg(a); }
 HIPSYNTH_BF16_FN __hip_bfloat16 operator+(__hip_bfloat16 a) { return a; }
 HIPSYNTH_BF16_FN __hip_bfloat162 operator-(__hip_bfloat162 a) { return __hneg2(a); }
+HIPSYNTH_BF16_FN __hip_bfloat16& operator++(__hip_bfloat16& a) { return a += __hip_bfloat16(1.0f); }
+HIPSYNTH_BF16_FN __hip_bfloat16& operator--(__hip_bfloat16& a) { return a -= __hip_bfloat16(1.0f); }
+HIPSYNTH_BF16_FN __hip_bfloat16 operator++(__hip_bfloat16& a, int) {
+  const __hip_bfloat16 before = a;
+  ++a;
+  return before;
+}
+HIPSYNTH_BF16_FN __hip_bfloat16 operator--(__hip_bfloat16& a, int) {
+  const __hip_bfloat16 before = a;
+  --a;
+  return before;
+}
 
 // A bfloat16 beside a number of another type: both become float (the implicit conversions alone would be ambiguous).
 #define HIPSYNTH_BF16_MIXED(op)                                                                        \
@@ -215,6 +231,10 @@ HIPSYNTH_BF16_MIXED(/)
   }                                                                                                  \
   HIPSYNTH_BF16_FN bool __hb##name##2(__hip_bfloat162 a, __hip_bfloat162 b) { return a.x op b.x && a.y op b.y; }
 
+// The unordered forms are true if either is a NaN.
+#define HIPSYNTH_BF16_UNORDERED(name, opposite) \
+  HIPSYNTH_BF16_FN bool __h##name##u(__hip_bfloat16 a, __hip_bfloat16 b) { return !__h##opposite(a, b); }
+
 HIPSYNTH_BF16_COMPARE(eq, ==)
 HIPSYNTH_BF16_COMPARE(ne, !=)
 HIPSYNTH_BF16_COMPARE(lt, <)
@@ -222,6 +242,13 @@ HIPSYNTH_BF16_COMPARE(le, <=)
 HIPSYNTH_BF16_COMPARE(gt, >)
 HIPSYNTH_BF16_COMPARE(ge, >=)
 #undef HIPSYNTH_BF16_COMPARE
+HIPSYNTH_BF16_FN bool __hequ(__hip_bfloat16 a, __hip_bfloat16 b) { return !(__hlt(a, b) || __hgt(a, b)); }
+HIPSYNTH_BF16_UNORDERED(ne, eq)
+HIPSYNTH_BF16_UNORDERED(lt, ge)
+HIPSYNTH_BF16_UNORDERED(le, gt)
+HIPSYNTH_BF16_UNORDERED(gt, le)
+HIPSYNTH_BF16_UNORDERED(ge, lt)
+#undef HIPSYNTH_BF16_UNORDERED
 
 HIPSYNTH_BF16_FN bool __hisnan(__hip_bfloat16 a) { return (a.__x & 0x7fffu) > 0x7f80u; }
 HIPSYNTH_BF16_FN int __hisinf(__hip_bfloat16 a) {
@@ -325,5 +352,13 @@ static __device__ inline __hip_bfloat162 unsafeAtomicAdd(__hip_bfloat162* addres
 #endif
 
 #undef HIPSYNTH_BF16_FN
+
+#define HIPRT_INF_BF16 __ushort_as_bfloat16(static_cast<unsigned short>(0x7F80))
+#define HIPRT_MAX_NORMAL_BF16 __ushort_as_bfloat16(static_cast<unsigned short>(0x7F7F))
+#define HIPRT_MIN_DENORM_BF16 __ushort_as_bfloat16(static_cast<unsigned short>(0x0001))
+#define HIPRT_NAN_BF16 __ushort_as_bfloat16(static_cast<unsigned short>(0x7FFF))
+#define HIPRT_NEG_ZERO_BF16 __ushort_as_bfloat16(static_cast<unsigned short>(0x8000))
+#define HIPRT_ONE_BF16 __ushort_as_bfloat16(static_cast<unsigned short>(0x3F80))
+#define HIPRT_ZERO_BF16 __ushort_as_bfloat16(static_cast<unsigned short>(0x0000))
 
 #endif  // HIPSYNTH_HIP_BF16_H

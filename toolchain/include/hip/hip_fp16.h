@@ -117,6 +117,43 @@ HIPSYNTH_FP16_FN __half2 unsafeAtomicAdd(__half2* address, __half2 value) {
 }
 #undef HIPSYNTH_FP16_FN
 
+// Operators for host code, where the older header has them for the device alone.
+#define HIPSYNTH_FP16_OPERATORS(sign)                                             \
+  static __host__ inline __half operator sign(const __half& a, const __half& b) { \
+    return __half(static_cast<float>(a) sign static_cast<float>(b));              \
+  }                                                                               \
+  static __host__ inline __half& operator sign## = (__half & a, const __half& b) { return a = a sign b; }
+HIPSYNTH_FP16_OPERATORS(+)
+HIPSYNTH_FP16_OPERATORS(-)
+HIPSYNTH_FP16_OPERATORS(*)
+HIPSYNTH_FP16_OPERATORS(/)
+#undef HIPSYNTH_FP16_OPERATORS
+#define HIPSYNTH_FP16_COMPARISON(sign)                                          \
+  static __host__ inline bool operator sign(const __half& a, const __half& b) { \
+    return static_cast<float>(a) sign static_cast<float>(b);                    \
+  }
+HIPSYNTH_FP16_COMPARISON(==)
+HIPSYNTH_FP16_COMPARISON(!=)
+HIPSYNTH_FP16_COMPARISON(<)
+HIPSYNTH_FP16_COMPARISON(<=)
+HIPSYNTH_FP16_COMPARISON(>)
+HIPSYNTH_FP16_COMPARISON(>=)
+#undef HIPSYNTH_FP16_COMPARISON
+static __host__ inline __half operator-(const __half& a) { return __half(-static_cast<float>(a)); }
+static __host__ inline __half __ushort_as_half(unsigned short bits) {
+  __half_raw raw;
+  __builtin_memcpy(&raw, &bits, sizeof(raw));
+  return raw;
+}
+
+#define HIPRT_INF_FP16 __ushort_as_half(static_cast<unsigned short>(0x7C00))
+#define HIPRT_MAX_NORMAL_FP16 __ushort_as_half(static_cast<unsigned short>(0x7BFF))
+#define HIPRT_MIN_DENORM_FP16 __ushort_as_half(static_cast<unsigned short>(0x0001))
+#define HIPRT_NAN_FP16 __ushort_as_half(static_cast<unsigned short>(0x7FFF))
+#define HIPRT_NEG_ZERO_FP16 __ushort_as_half(static_cast<unsigned short>(0x8000))
+#define HIPRT_ONE_FP16 __ushort_as_half(static_cast<unsigned short>(0x3C00))
+#define HIPRT_ZERO_FP16 __ushort_as_half(static_cast<unsigned short>(0x0000))
+
 #endif
 
 #endif  // HIPSYNTH_HIP_FP16_H
