@@ -95,8 +95,9 @@ GAPS = {
 GENERAL_GAPS = (
     "NaN results are quiet; their payload is not specified.",
     "Raw buffers are bounds-checked dword by dword, as AMD documents for RDNA and leaves open for CDNA; structured "
-    "buffers by their index; atomics and formatted accesses as a whole. The value that a load into the LDS writes for "
-    "an out-of-bounds element is not published, and assumed to be 0.",
+    "buffers by their index; atomics and formatted accesses as a whole. The scalar offset is not part of the check, as "
+    "LLVM documents, and a stride without index or swizzling changes nothing, as Triton relies on. The value that a "
+    "load into the LDS writes for an out-of-bounds element is not published, and assumed to be 0.",
     "The clamp bit of integer operations saturates the exact result; carries are those of the unclamped sum. LLVM uses "
     "it for additions, subtractions and dot products; its effect on the low half of a product is not published.",
     "Float modifiers and MODE of unfused multiply-adds (`v_mad_f16`, `v_mac_f16`) apply to operands and result; the "
