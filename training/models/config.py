@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -107,4 +108,19 @@ def parse_config(table: Mapping[str, object], path: Path) -> Config:
         raise UsageError(f'{path}: method = "grpo" is for models that use tools', remedy='set task = "tools"')
     if config.deepspeed and not Path(config.deepspeed).is_absolute():
         config = replace(config, deepspeed=str(path.parent / config.deepspeed))
+    if config.deepspeed:
+        _check_deepspeed(Path(config.deepspeed), path)
     return config
+
+
+def _check_deepspeed(settings: Path, config: Path) -> None:
+    """Raises UsageError if the settings of DeepSpeed that a recipe names are no JSON object."""
+    try:
+        if isinstance(json.loads(read_regular(settings, SOURCE_BYTES)), dict):
+            return
+        cause = "not a JSON object"
+    except BadInput as error:
+        cause = error.cause or error.what
+    except (ValueError, RecursionError) as error:
+        cause = str(error)
+    raise UsageError(f"{config}: deepspeed = {str(settings)!r}", cause=cause, remedy="a JSON file beside the recipe")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from hipsynth.core.errors import MissingDependency
+from hipsynth.core.errors import BadInput, MissingDependency
 from hipsynth.core.installation import install_command
 from hipsynth.training.data.encode import TokenRow, TrainingExample, pad_batch
 from hipsynth.training.models.model_record import ModelRecord
@@ -50,6 +50,9 @@ def fit_model(
     `out`. Returns what a record says of the run, and whether this process is the first."""
     from transformers import PrinterCallback, Trainer
 
+    if config.patience and not parts[1]:
+        problem = f"patience = {config.patience}, and no sample is held out to validate with"
+        raise BadInput(problem, cause="too few lineages", remedy="patience = 0 in the recipe, or a larger corpus")
     parameters, trained = _count_parameters(model)  # before training: ZeRO-3 partitions them among processes
     train, valid = ([without_count(row) for row in part] for part in parts)
     throughput = Throughput()

@@ -116,6 +116,13 @@ def test_training_stops_when_the_validation_loss_rises(tmp_path: Path) -> None:
     assert record["steps"] < 40
 
 
+def test_patience_wants_samples_to_validate_with(tmp_path: Path) -> None:
+    recipe = replace(TOY, patience=1)
+    samples = [row for row in SAMPLES if row.lineage == SAMPLES[0].lineage]
+    with pytest.raises(BadInput, match="no sample is held out"):
+        train_model(NOWHERE, recipe, tmp_path / "m", samples=samples)
+
+
 def test_no_training_samples_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no samples in the training part"):
         train_model(NOWHERE, TOY, tmp_path / "m", samples=HAND)
@@ -225,6 +232,7 @@ def test_bad_recipes_are_usage_errors(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no training config") as error:
         load_config("no-such")
     assert "tiny-cpu" in error.value.remedy
+    (tmp_path / "torn.json").write_text('{"zero_optimization": ')
     for table in (
         {"base": "tiny", "speed": 1},
         {"base": "tiny", "method": "magic"},
@@ -233,6 +241,8 @@ def test_bad_recipes_are_usage_errors(tmp_path: Path) -> None:
         {"base": "t", "batch": 0},
         {"base": "t", "weights": "float12"},
         {"base": "t", "lr": 0},
+        {"base": "t", "deepspeed": "none.json"},
+        {"base": "t", "deepspeed": "torn.json"},
     ):
         with pytest.raises(UsageError):
             parse_config(table, tmp_path / "x.toml")
