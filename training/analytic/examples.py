@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from hipsynth.core.errors import BadInput, HipsynthError
+from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency
 from hipsynth.core.languages import TRITON
 from hipsynth.core.program import Project
 from hipsynth.core.time_limit import PREDICTION_SECONDS, processor_time_limit
@@ -177,11 +177,13 @@ def matching_preview(previews: Sequence[Preview], sample: LabelledSample) -> Pre
 def preview_samples(
     samples: Sequence[LabelledSample], workers: int, note: Callable[[str], None] = lambda _: None
 ) -> list[PreviewFeatures | None]:
-    """The preview of each sample, in their order."""
+    """The preview of each sample, in their order. Raises MissingDependency where none can be made."""
     jobs = group_builds(samples)
     place = {id(sample): i for i, sample in enumerate(samples)}
     features: list[PreviewFeatures | None] = [None] * len(samples)
     for finished, outcome in enumerate(map_unordered(preview_build, jobs, workers, "local", job_limit_s(jobs)), 1):
+        if isinstance(outcome.error, MissingDependency):
+            raise outcome.error  # no other sample has a preview either
         lost = isinstance(outcome.error, HipsynthError)  # its worker ended
         results = [None] * len(jobs[outcome.index].samples) if lost else outcome.get()
         for sample, result in zip(jobs[outcome.index].samples, results, strict=True):

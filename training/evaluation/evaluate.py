@@ -23,7 +23,6 @@ from hipsynth.training.data.dataset import (
     LabelledSample,
     hash_share,
     load_samples,
-    measure_leak,
     split_samples,
 )
 from hipsynth.training.data.prompt import parse_answer
@@ -106,9 +105,9 @@ def evaluate_model(
         format=record["format"],
         train_samples=len(train),
         backends=tuple(sorted({s.backend for s in train})),
-        splits=_score_splits(predictor, train, parts, by_model, valid),
+        splits=_score_splits(predictor, parts, by_model, valid),
         baselines=_score_baselines(parts, predicted),
-        about_baselines={baseline.name: baseline.about for baseline in baselines},
+        about_baselines={baseline.name: baseline.about for baseline in baselines if baseline.name in predicted},
         without_code_features=sum(b.without_code for b in baselines if isinstance(b, GradientBoosting)),
         excluded=excluded,
         fingerprint=evaluation_fingerprint(record, samples, share),
@@ -129,11 +128,15 @@ def _predict_with_baselines(
     parts: Mapping[str, Sequence[LabelledSample]],
     report: Note,
 ) -> dict[str, dict[str, Predicted]]:
-    """Fits each baseline; baseline -> split -> predictions."""
+    """Fits each baseline that these samples suffice for; baseline -> split -> predictions."""
     predicted = {}
     for baseline in baselines:
         report(f"baseline: {baseline.name}")
-        baseline.fit(train)
+        try:
+            baseline.fit(train)
+        except BadInput as error:
+            report(f"left out: {baseline.name}: {error.what}")
+            continue
         predicted[baseline.name] = {name: baseline.predict(part) for name, part in parts.items()}
     return predicted
 
@@ -269,18 +272,17 @@ def open_predictor(model: Path) -> ScoredPredictor:
 
 def _score_splits(
     predictor: ScoredPredictor,
-    train: Sequence[LabelledSample],
     parts: Mapping[str, Sequence[LabelledSample]],
     predicted: Mapping[str, Predicted],
     valid: Mapping[str, tuple[float | None, int]],
 ) -> dict[str, SplitScores]:
     """The model's scores on each split."""
-    splits = {}
+    splits, trained = {}, read_training_set(predictor.path)
     for name, part in parts.items():
         share, number = valid[name]
         scored = score_metrics(table.paper_ids(), [s.true_metrics() for s in part], predicted[name], share)
         languages = _by_language(part, predicted[name])
-        leak = measure_leak(train, part).share
+        leak = sum(map(trained.has_relative, part)) / len(part) if part else 0.0
         split = SplitScores(**vars(scored), valid_json_n=number, leak=leak, languages=languages)
         if isinstance(predictor, ScoredAnalyticPredictor):
             split = predictor.with_own_scores(split, part)
