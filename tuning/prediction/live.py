@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
+from collections import defaultdict
 from pathlib import Path
 
 from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency
@@ -62,7 +63,11 @@ class LiveTools:
         previews = preview_program(text, code, self.target.device, project=self.program.project).previews
         if not previews:
             return None
-        longest = max(previews, key=lambda preview: preview.duration_ns)
+        times: defaultdict[str, float] = defaultdict(float)
+        for preview in previews:
+            times[preview.instance] += preview.duration_ns * preview.launch.times
+        instance = max(times, key=times.__getitem__)
+        longest = max((p for p in previews if p.instance == instance), key=lambda preview: preview.duration_ns)
         alike = sum(preview.launch.times for preview in previews if preview.instance == longest.instance)
         sample = self._as_sample(text, short_name(longest.instance), alike)
         return preview_features(previews, longest, sample)
@@ -79,7 +84,7 @@ class LiveTools:
         if result.status != "ok" or not result.kernels:
             self.problem = result.message
             return ToolReply({"error": str(result.reason or result.status)})
-        self.executed = max(result.kernels, key=lambda kernel: kernel.duration_ns)
+        self.executed = max(result.kernels, key=lambda kernel: kernel.duration_ns * kernel.dispatches)
         return ToolReply({}, normalised_values(self.executed.metrics, self.executed.duration_ns))
 
 
