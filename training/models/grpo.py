@@ -80,11 +80,13 @@ class TrainedBase:
 
 @dataclass(frozen=True)
 class RolloutTask:
-    """What is rewarded: `run` makes one run of the present model on a prompt, sampled at `temperature`."""
+    """What is rewarded: `run` makes one run of the present model on a prompt, sampled at `temperature`. `files` are
+    copied beside the model."""
 
     prompts: Sequence[str]
     run: RunModel
     temperature: float
+    files: Sequence[Path] = ()
 
 
 def load_trained_base(config: Config, task: str, ability: str, recipe: str) -> TrainedBase:
@@ -110,6 +112,7 @@ def train_by_rollouts(
     rows: list[RolloutFigures] = []
     trainer = _build_trainer(config, out, base, task, rows, progress)
     train_from_checkpoint(trainer, out / CHECKPOINTS, fingerprint)
+    first = trainer.is_world_process_zero()
     _save_whole_model(trainer, out)
     base.tokenizer.save_pretrained(out)
     of_base = base.record
@@ -128,8 +131,11 @@ def train_by_rollouts(
         "rollouts": rows,
         "versions": package_versions(),
     }
-    finish_folder(out, record)
-    shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
+    if first:
+        for file in task.files:
+            shutil.copyfile(file, out / file.name)
+        finish_folder(out, record)
+        shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
     return record
 
 
@@ -144,9 +150,9 @@ def _save_whole_model(trainer: Trainer, out: Path) -> None:
     from peft import PeftModel
 
     model = trainer.accelerator.unwrap_model(trainer.model)
-    if isinstance(model, PeftModel):
+    if isinstance(model, PeftModel) and trainer.is_world_process_zero():
         model.merge_and_unload().save_pretrained(str(out))
-    else:
+    elif not isinstance(model, PeftModel):
         trainer.save_model(str(out))
 
 

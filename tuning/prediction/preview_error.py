@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hipsynth.core.errors import BadInput
 from hipsynth.training.analytic.examples import PreviewFeatures
 from hipsynth.training.analytic.features import feature_vector
 from hipsynth.training.analytic.trees import Trees, load_model, save_model
@@ -39,6 +40,14 @@ PARAMETERS = {
     "num_threads": 1,
     "seed": 42,
 }
+
+
+def preview_error_file(traces: Path) -> Path:
+    """PREVIEW_ERROR of a folder of traces. Raises BadInput if there is none."""
+    file = traces / PREVIEW_ERROR
+    if not file.is_file():
+        raise BadInput(f"{file}: no such file", remedy="run `synth traces --task predict` into that folder again")
+    return file
 
 
 @dataclass(frozen=True)

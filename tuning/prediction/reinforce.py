@@ -7,7 +7,6 @@ the model's here: values are those of the last reply that measured, which the mo
 from __future__ import annotations
 
 import random
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +18,7 @@ from hipsynth.training.models.monitor import Progress
 from hipsynth.tuning.prediction.agent import PredictionAgent, calls_of
 from hipsynth.tuning.prediction.chat import Question
 from hipsynth.tuning.prediction.policy import reward_of, share_within
-from hipsynth.tuning.prediction.preview_error import PREVIEW_ERROR
+from hipsynth.tuning.prediction.preview_error import preview_error_file
 from hipsynth.tuning.prediction.traces import RecordedQuestion, read_questions
 from hipsynth.tuning.prediction.train import TASK
 
@@ -39,9 +38,8 @@ def reinforce(traces: Path, config: Config, out: Path, progress: Progress | None
     def run(policy: PreTrainedModel, number: str) -> Rollout:
         return roll_out(PredictionAgent(policy, base.tokenizer, base.record), questions[number], draw)
 
-    out.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(traces / PREVIEW_ERROR, out / PREVIEW_ERROR)
-    return train_by_rollouts(config, out, base, RolloutTask(list(questions), run, TEMPERATURE), progress)
+    task = RolloutTask(list(questions), run, TEMPERATURE, (preview_error_file(traces),))
+    return train_by_rollouts(config, out, base, task, progress)
 
 
 def roll_out(agent: PredictionAgent, question: RecordedQuestion, draw: random.Random) -> Rollout:

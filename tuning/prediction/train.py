@@ -29,7 +29,7 @@ from hipsynth.tuning.prediction.chat import (
     pieces_of,
     question_text,
 )
-from hipsynth.tuning.prediction.preview_error import PREVIEW_ERROR
+from hipsynth.tuning.prediction.preview_error import preview_error_file
 from hipsynth.tuning.prediction.traces import read_chats
 
 if TYPE_CHECKING:
@@ -49,13 +49,13 @@ def train_to_predict(traces: Path, config: Config, out: Path, progress: Progress
     """Trains on the chats of a folder and writes the model folder `out`; returns its record. An interrupted call goes
     on from its last checkpoint. Raises BadInput (no chats), UsageError (`out` holds another model),
     MissingDependency."""
-    chats = read_chats(traces)
+    chats, preview_error = read_chats(traces), preview_error_file(traces)
     texts = (chat_text(chat) for chat in chats)
     encode = partial(_encode_chats, config, chats)
     samples = SupervisedSamples(_hash_chats(config, chats), texts, answer_atoms(), encode)
 
     def finish(folder: Path, record: ModelRecord) -> None:
-        shutil.copyfile(traces / PREVIEW_ERROR, folder / PREVIEW_ERROR)
+        shutil.copyfile(preview_error, folder / preview_error.name)
         finish_folder(folder, record)
 
     return train_supervised(config, out, samples, progress, finish)
