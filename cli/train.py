@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -67,17 +68,22 @@ def command(
 
     config = load_config(config_name)
     changes: dict[str, Any] = {"base": base, "max_steps": max_steps}
+    if config.base == "analytic" and (base is not None or max_steps is not None):
+        problem = f"{'--base' if base is not None else '--max-steps'} is for language models"
+        raise UsageError(problem, cause="boosting has no base and no steps", remedy="drop it")
+    if config.task != "predict" and backend is not None:
+        raise UsageError("--backend is for labels", cause=f"{config_name} learns from traces", remedy="drop it")
     config = replace(config, **{key: value for key, value in changes.items() if value is not None})
     if config.task != "predict":
         _train_with_tools(corpus, config, out, as_json)
         return
     if config.base == "analytic":
-        if max_steps is not None:
-            raise UsageError("--max-steps is for language models", cause="boosting has no steps", remedy="drop it")
         _train_analytic(corpus, config, out, backend, as_json)
         return
     with show_progress("train") as progress:
         record = train_model(corpus, config, out, progress, load_samples(corpus, backend))
+    if not is_first_process():
+        return
     if as_json:
         print_json(TrainDocument.of(out, record))
         return
@@ -93,6 +99,11 @@ def command(
     click.echo(
         f"  held out: {counts['lineage']} by lineage, {counts['random']} at random, {counts['handwritten']} handwritten"
     )
+
+
+def is_first_process() -> bool:
+    """Whether this process prints, of those that a launcher started."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 @contextlib.contextmanager
@@ -124,6 +135,8 @@ def _train_with_tools(traces: Path, config: Config, out: Path, as_json: bool) ->
     )
     with show_progress("train") as progress:
         record = (practice if config.method == "grpo" else supervised)(traces, config, out, progress)
+    if not is_first_process():
+        return
     if as_json:
         print_json(TrainDocument.of(out, record))
         return

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -15,6 +17,7 @@ from hipsynth.source.model_view import VIEWS
 from hipsynth.training.data.number_formats import DIGITS
 from hipsynth.training.models.base import TinyShape
 
+LEAST_VOCABULARY = 256 + 3  # bytes, and the tokens that begin, end and pad
 CONFIGS = Path(__file__).parents[1] / "configs"
 _LEAST = {"batch": 1, "accumulate": 1, "max_steps": 1, "save_steps": 1, "context": 1, "generations": 1, "lora_r": 0,
           "lora_dropout": 0, "weight_decay": 0, "warmup": 0, "patience": 0, "keep": 0}  # fmt: skip
@@ -102,8 +105,9 @@ def parse_config(table: Mapping[str, object], path: Path) -> Config:
         if getattr(config, key) < least:
             raise UsageError(f"{path}: {key} = {getattr(config, key)!r}", remedy=f"at least {least:g}")
     for key in ("share", "epochs", "lr"):
-        if not getattr(config, key) > 0:
+        if not 0 < getattr(config, key) < math.inf:
             raise UsageError(f"{path}: {key} = {getattr(config, key)!r}", remedy="a number above 0")
+    _check_together(config, path)
     if config.method == "grpo" and config.task == "predict":
         raise UsageError(f'{path}: method = "grpo" is for models that use tools', remedy='set task = "tools"')
     if config.deepspeed and not Path(config.deepspeed).is_absolute():
@@ -111,6 +115,25 @@ def parse_config(table: Mapping[str, object], path: Path) -> Config:
     if config.deepspeed:
         _check_deepspeed(Path(config.deepspeed), path)
     return config
+
+
+def _check_together(config: Config, path: Path) -> None:
+    """Raises UsageError for values that are only wrong with each other or as a list."""
+    processes = int(os.environ.get("WORLD_SIZE", "1"))  # of a launcher
+    shape, runs = config.tiny, config.batch * config.accumulate * processes
+    problems = {
+        f"betas = {config.betas!r}": not all(0 <= beta < 1 for beta in config.betas),
+        "lora_r = 0, and method = 'lora'": config.method == "lora" and config.lora_r < 1,
+        f"hidden = {shape.hidden} and heads = {shape.heads}: heads of equal, even size": shape.heads < 1
+        or shape.hidden % (2 * shape.heads) != 0,
+        f"vocab = {shape.vocab}: at least one for each byte": shape.vocab < LEAST_VOCABULARY,
+        f"{runs} runs a step (batch x accumulate) in groups of generations = {config.generations}": config.method
+        == "grpo"
+        and (config.generations < 2 or runs % config.generations != 0),
+    }
+    for problem, is_one in problems.items():
+        if is_one:
+            raise UsageError(f"{path}: {problem}", remedy="docs/how-to/train.md lists the keys of a recipe")
 
 
 def _check_deepspeed(settings: Path, config: Path) -> None:
