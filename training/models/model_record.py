@@ -75,6 +75,17 @@ def model_record(model: Path) -> ModelRecord | None:
     return cast(ModelRecord, record)
 
 
+def require_task(path: Path, record: ModelRecord, task: str) -> None:
+    """Raises BadInput if the record of the model in a folder is of another task, or incomplete."""
+    is_of = record.get("task", "predict")
+    if is_of != task:
+        problem = f"{path}: a model of the task {is_of!r}, where one of {task!r} is wanted"
+        raise BadInput(problem, remedy=f"{path / 'README.md'} says what it is for")
+    lacking = [name for name in ("view", "base") if not isinstance(record.get(name), str)]
+    if lacking:
+        raise BadInput(f"{path / RECORD}: not a model record", cause=f"no {lacking[0]}", remedy="train the model again")
+
+
 def finished_already(out: Path, fingerprint: str) -> ModelRecord | None:
     """The record of this training if `out` holds its model, None without one; raises UsageError for another model."""
     existing = model_record(out)

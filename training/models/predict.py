@@ -21,7 +21,7 @@ from hipsynth.training.data.encode import Encoder
 from hipsynth.training.data.number_formats import read_number
 from hipsynth.training.models.decode import AnswerDecoder, DecodedAnswer
 from hipsynth.training.models.documents import KernelPrediction, PredictionResult
-from hipsynth.training.models.model_record import RECORD, ModelRecord, model_record
+from hipsynth.training.models.model_record import RECORD, ModelRecord, model_record, require_task
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,7 @@ class Predictor:
                 cause=f"no file {RECORD}",
                 remedy="run `synth train CORPUS --config tiny-cpu --out MODEL` (again, if it was interrupted)",
             )
+        require_task(path, record, "predict")
         from hipsynth.training.models.base import load_trained
 
         model, tokenizer = load_trained(path, record)
