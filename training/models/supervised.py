@@ -6,18 +6,21 @@ A kind says what its samples are and how they become tokens: predictions in `tra
 
 from __future__ import annotations
 
+import hashlib
+import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hipsynth.core.errors import UsageError
 from hipsynth.training.data.encode import TrainingExample
-from hipsynth.training.models.base import load_base, torch_or_missing
+from hipsynth.training.models.base import ADAPTER, load_base, torch_or_missing, trained_base
 from hipsynth.training.models.config import Config
 from hipsynth.training.models.model_card import finish_folder
-from hipsynth.training.models.model_record import ModelRecord, finished_already
+from hipsynth.training.models.model_record import ModelRecord, finished_already, model_record
 from hipsynth.training.models.monitor import Progress
-from hipsynth.training.models.trainer import adapt_model, fit_model, package_versions, prepare_deepspeed
+from hipsynth.training.models.trainer import CHECKPOINTS, adapt_model, fit_model, package_versions, prepare_deepspeed
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -53,7 +56,9 @@ def train_supervised(
     """Trains on samples and writes the model folder `out`, at its end by `finish`; returns its record, with `status`
     "already finished" if the folder holds this model. An interrupted call goes on from its last checkpoint. Raises
     UsageError (`out` holds another model), MissingDependency (packages or base)."""
-    if (existing := finished_already(out, samples.fingerprint)) is not None:
+    check_adapter_base(config)
+    fingerprint = _identify_training(samples.fingerprint, config.base)
+    if (existing := finished_already(out, fingerprint)) is not None:
         return existing
     torch_or_missing()
     from transformers import set_seed
@@ -63,13 +68,37 @@ def train_supervised(
     model, tokenizer = load_base(config.base, samples.texts, samples.atoms, config.tiny, config.context)
     encoded = samples.encode(tokenizer)
     parts = encoded.train, encoded.valid
-    run, first = fit_model(config, out, adapt_model(config, model), tokenizer, parts, samples.fingerprint, progress)
-    record = recipe_facts(config, samples.fingerprint)
+    run, first = fit_model(config, out, adapt_model(config, model), tokenizer, parts, fingerprint, progress)
+    record = recipe_facts(config, fingerprint)
     record.update(encoded.facts)
     record.update(run)
     if first:
         finish(out, record)
+        shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
     return record
+
+
+def check_adapter_base(config: Config) -> None:
+    """Raises UsageError for adapters on a base that is not kept: random weights, or other adapters' merged ones."""
+    if config.method != "lora":
+        return
+    if config.base == "tiny":
+        cause = "its random weights are made anew for each training, and adapters are nothing without them"
+    elif (folder := trained_base(config.base)) is not None and (folder / ADAPTER).is_file():
+        cause = "it holds adapters itself, and a second set of them would have no base to be loaded with"
+    else:
+        return
+    problem = f"no LoRA adapters can be trained on {config.base}"
+    raise UsageError(problem, cause=cause, remedy='method = "full" in the recipe, or another --base')
+
+
+def _identify_training(fingerprint: str, base: str) -> str:
+    """The fingerprint of a training, with that of a base that was trained here."""
+    folder = trained_base(base)
+    record = None if folder is None else model_record(folder)
+    return (
+        fingerprint if record is None else hashlib.sha256(f"{fingerprint} {record['fingerprint']}".encode()).hexdigest()
+    )
 
 
 def recipe_facts(config: Config, fingerprint: str) -> ModelRecord:

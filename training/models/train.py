@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -40,7 +39,6 @@ from hipsynth.training.models.model_card import finish_folder
 from hipsynth.training.models.model_record import ModelRecord, model_record
 from hipsynth.training.models.monitor import Progress
 from hipsynth.training.models.supervised import EncodedSamples, SupervisedSamples, train_supervised
-from hipsynth.training.models.trainer import CHECKPOINTS
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -78,10 +76,9 @@ def train_model(
 
 
 def _finish_folder(learned: Sequence[LabelledSample], out: Path, record: ModelRecord) -> None:
-    """Writes the training set and, last, the record; removes checkpoints."""
+    """Writes the training set and, last, the record."""
     write_training_set(out, describe_training_set(learned).merge(_read_base_training_set(str(record["base"]))))
     finish_folder(out, record)
-    shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
 
 
 def _read_base_training_set(base: str) -> TrainingSet:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
-from collections.abc import Callable, Sequence
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from hipsynth.core.errors import BadInput, MissingDependency
+from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.core.installation import install_command
 from hipsynth.training.data.encode import TokenRow, TrainingExample, pad_batch
 from hipsynth.training.models.model_record import ModelRecord
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from hipsynth.training.models.config import Config
 
 CHECKPOINTS = "checkpoints"  # folder in that of a model
+SEEDS_APART = 1_000_003  # between the orders of samples of two seeds: more epochs than any training has
 
 
 def fit_model(
@@ -48,7 +49,7 @@ def fit_model(
 ) -> tuple[ModelRecord, bool]:
     """Trains on the first part's samples, or goes on from the last checkpoint in OUT; writes weights and tokenizer to
     `out`. Returns what a record says of the run, and whether this process is the first."""
-    from transformers import PrinterCallback, Trainer
+    from transformers import PrinterCallback
 
     if config.patience and not parts[1]:
         problem = f"patience = {config.patience}, and no sample is held out to validate with"
@@ -56,7 +57,7 @@ def fit_model(
     parameters, trained = _count_parameters(model)  # before training: ZeRO-3 partitions them among processes
     train, valid = ([without_count(row) for row in part] for part in parts)
     throughput = Throughput()
-    trainer = Trainer(
+    trainer = _trainer_class()(
         model=model,
         args=training_arguments(config, out / CHECKPOINTS, len(train)),
         train_dataset=train,
@@ -66,6 +67,7 @@ def fit_model(
     )
     trainer.remove_callback(PrinterCallback)  # it writes to stdout
     first: bool = trainer.is_world_process_zero()
+    resumed = last_checkpoint(out / CHECKPOINTS) is not None
     result = train_from_checkpoint(trainer, out / CHECKPOINTS, fingerprint)
     speed = throughput.tokens_per_second
     losses = trainer.evaluate(cast("Dataset[TokenRow]", valid)) if valid else {}
@@ -78,11 +80,56 @@ def fit_model(
         "steps": trainer.state.global_step,
         "share_of_peak": round(FLOPS_PER_TOKEN * parameters * speed / peak_flops(model.dtype), 4),
         "tokens_per_second": round(speed, 1),
-        "train_loss": result.training_loss,
+        "train_loss": _logged_loss(trainer.state.log_history, result.training_loss)
+        if resumed
+        else result.training_loss,
         "valid_loss": losses.get("eval_loss"),
         **sample_facts(parts[0]),
     }
     return facts, first
+
+
+def _trainer_class() -> type[Trainer]:
+    """A Trainer whose samples come by length, in an order that the seed and the epoch decide: Trainer's own sampler
+    begins anew where a training goes on after its first epoch."""
+    import torch
+    from transformers import Trainer
+    from transformers.trainer_pt_utils import get_length_grouped_indices
+
+    class LengthSampler(torch.utils.data.Sampler[int]):
+        def __init__(self, lengths: list[int], group: int, seed: int) -> None:
+            self._lengths, self._group, self._seed, self._epoch = lengths, group, seed, 0
+
+        def __len__(self) -> int:
+            return len(self._lengths)
+
+        def __iter__(self) -> Iterator[int]:
+            generator = torch.Generator().manual_seed(self._seed * SEEDS_APART + self._epoch)
+            return iter(get_length_grouped_indices(self._lengths, self._group, generator=generator))
+
+        def set_epoch(self, epoch: int) -> None:
+            self._epoch = epoch
+
+    class ReproducibleTrainer(Trainer):
+        def _get_train_sampler(self, train_dataset: Any = None) -> LengthSampler:
+            rows = cast("Sequence[TokenRow]", self.train_dataset if train_dataset is None else train_dataset)
+            lengths = [len(row["input_ids"]) for row in rows]
+            return LengthSampler(
+                lengths, self.args.train_batch_size * self.args.gradient_accumulation_steps, self.args.seed
+            )
+
+    return ReproducibleTrainer
+
+
+def _logged_loss(history: Sequence[Mapping[str, float]], otherwise: float) -> float:
+    """The mean loss of all steps that were logged, those before an interruption too; `otherwise` if none was."""
+    steps, total, last = 0.0, 0.0, 0.0
+    for row in history:
+        if "loss" not in row:
+            continue
+        count = row["step"] - last
+        steps, total, last = steps + count, total + count * row["loss"], row["step"]
+    return total / steps if steps else otherwise
 
 
 def _count_parameters(model: PreTrainedModel) -> tuple[int, int]:
@@ -94,7 +141,7 @@ def _count_parameters(model: PreTrainedModel) -> tuple[int, int]:
 def train_from_checkpoint(trainer: Trainer, folder: Path, fingerprint: str) -> TrainOutput:
     """Trains to the end, from the last checkpoint of this training in `folder`, if there is one."""
     if trainer.is_world_process_zero():
-        keep_own_checkpoints(folder, fingerprint)
+        mark_checkpoints(folder, fingerprint)
     trainer.accelerator.wait_for_everyone()
     last = last_checkpoint(folder)
     return trainer.train(resume_from_checkpoint=str(last) if last else None)
@@ -129,7 +176,11 @@ def adapt_model(config: Config, model: PreTrainedModel) -> PreTrainedModel:
             lora_dropout=config.lora_dropout,
             target_modules=config.lora_targets,
         )
-        model = cast("PreTrainedModel", get_peft_model(model, lora))  # a wrapper that passes everything on
+        try:
+            model = cast("PreTrainedModel", get_peft_model(model, lora))  # a wrapper that passes everything on
+        except ValueError as error:
+            problem = f"{config.name}: lora_targets = {config.lora_targets!r}"
+            raise UsageError(problem, cause=str(error).splitlines()[0]) from error
     if config.gradient_checkpointing:
         model.enable_input_require_grads()
         model.gradient_checkpointing_enable()
@@ -143,7 +194,11 @@ def training_arguments(config: Config, folder: Path, samples: int) -> TrainingAr
     from transformers import TrainingArguments
 
     on_cpu = not torch.cuda.is_available()
-    per_step = config.batch * config.accumulate * int(os.environ.get("WORLD_SIZE", "1"))
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    shared = (
+        torch.cuda.device_count() if processes == 1 and not config.deepspeed else 1
+    )  # by one process, without a launcher
+    per_step = config.batch * config.accumulate * processes * max(shared, 1)
     return TrainingArguments(
         output_dir=str(folder),
         per_device_train_batch_size=config.batch,
@@ -162,7 +217,6 @@ def training_arguments(config: Config, folder: Path, samples: int) -> TrainingAr
         bf16=config.bf16 == "yes" or (config.bf16 == "auto" and computes_bf16()),
         use_cpu=on_cpu,
         dataloader_pin_memory=not on_cpu,
-        train_sampling_strategy="group_by_length",
         remove_unused_columns=False,  # the rows have what the collator reads, and nothing else
         save_steps=config.save_steps,
         save_total_limit=2,
@@ -222,8 +276,8 @@ def prepare_deepspeed(config: Config) -> None:
     if not torch.cuda.is_available():
         os.environ.setdefault("DS_ACCELERATOR", "cpu")
     if "RANK" not in os.environ:
-        single = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29599"}
-        os.environ.update(single)
+        single = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
+        os.environ.update(single | {"MASTER_PORT": str(_free_port())})
     try:
         import deepspeed  # noqa: F401
     except ImportError as error:
@@ -231,11 +285,18 @@ def prepare_deepspeed(config: Config) -> None:
         raise MissingDependency("this config needs DeepSpeed", cause=str(error), remedy=remedy) from error
 
 
-def keep_own_checkpoints(folder: Path, fingerprint: str) -> None:
-    """Deletes checkpoints of another run, and marks the folder with this run's fingerprint."""
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def mark_checkpoints(folder: Path, fingerprint: str) -> None:
+    """Marks the folder of a run's checkpoints with its fingerprint. Raises UsageError if it holds anything else."""
     mark = folder / "fingerprint"
-    if folder.exists() and (not mark.exists() or mark.read_text() != fingerprint):
-        shutil.rmtree(folder)
+    if folder.exists() and any(folder.iterdir()) and (not mark.exists() or mark.read_text() != fingerprint):
+        what = "checkpoints of a training with other settings or another corpus" if mark.exists() else "other files"
+        raise UsageError(f"{folder} holds {what}", remedy="give another --out, or remove that folder")
     folder.mkdir(parents=True, exist_ok=True)
     mark.write_text(fingerprint)
 

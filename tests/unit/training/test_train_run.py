@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +17,7 @@ import training_corpus as made
 from hipsynth.core.documents import document_json, to_json
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.profiling.metrics.definitions import paper_ids
+from hipsynth.training.data.dataset import split_samples
 from hipsynth.training.evaluation.evaluate import evaluate_model, evaluation_table, held_out, save_evaluation
 from hipsynth.training.models.config import config_names, load_config, parse_config
 from hipsynth.training.models.model_record import model_record
@@ -84,6 +87,73 @@ def test_an_interrupted_run_resumes_and_ends_with_the_same_weights(model: Path, 
     train_model(NOWHERE, TOY, out, lambda done, total, note: seen.append(done), samples=SAMPLES)
     assert seen == [3, 4]
     assert weights(out) == weights(model)
+
+
+def test_a_run_that_resumes_in_a_later_epoch_ends_with_the_same_weights(tmp_path: Path) -> None:
+    """Each epoch has an order of samples of its own, which does not depend on where the training began."""
+    samples = [sample for sample in SAMPLES if sample.arch == "gfx90a"]
+    train = split_samples(samples)["train"]
+    recipe = replace(TOY, batch=-(-len(train) // 3), max_steps=9, save_steps=5)  # epochs of three steps
+
+    def interrupt(done: int, total: int, note: str) -> None:
+        if done == 6:
+            raise KeyboardInterrupt
+
+    train_model(NOWHERE, recipe, tmp_path / "whole", samples=samples)
+    with pytest.raises(KeyboardInterrupt):
+        train_model(NOWHERE, recipe, tmp_path / "resumed", interrupt, samples=samples)
+    record = train_model(NOWHERE, recipe, tmp_path / "resumed", samples=samples)
+    assert record["status"] == "finished" and 0 < record["train_loss"] < 10
+    assert weights(tmp_path / "resumed") == weights(tmp_path / "whole")
+
+
+def test_a_folder_of_others_checkpoints_is_left_alone(tmp_path: Path) -> None:
+    foreign = tmp_path / "m" / "checkpoints" / "thesis.txt"
+    foreign.parent.mkdir(parents=True)
+    foreign.write_text("years of work")
+    with pytest.raises(UsageError, match="other files"):
+        train_model(NOWHERE, TOY, tmp_path / "m", samples=SAMPLES)
+    (foreign.parent / "fingerprint").write_text("another training")
+    with pytest.raises(UsageError, match="other settings"):
+        train_model(NOWHERE, TOY, tmp_path / "m", samples=SAMPLES)
+    assert foreign.read_text() == "years of work"
+
+
+def test_adapters_want_a_base_that_is_kept(tmp_path: Path, model: Path) -> None:
+    needs.package("peft")
+    recipe = replace(TOY, method="lora", max_steps=1, lora_r=2)
+    with pytest.raises(UsageError, match="no LoRA adapters can be trained on tiny"):
+        train_model(NOWHERE, recipe, tmp_path / "none", samples=SAMPLES)
+    adapters, merged = tmp_path / "adapters", tmp_path / "merged"
+    train_model(NOWHERE, replace(recipe, base=str(model)), adapters, samples=SAMPLES)
+    with pytest.raises(UsageError, match="it holds adapters itself"):
+        train_model(NOWHERE, replace(recipe, base=str(adapters)), tmp_path / "none", samples=SAMPLES)
+    train_model(NOWHERE, replace(TOY, base=str(adapters), max_steps=1), merged, samples=SAMPLES)
+    assert (merged / "model.safetensors").exists() and not (merged / "adapter_config.json").exists()
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_changed_base_makes_another_training(tmp_path: Path, model: Path) -> None:
+    base, out = tmp_path / "base", tmp_path / "m"
+    shutil.copytree(model, base)
+    recipe = replace(TOY, base=str(base), max_steps=1)
+    train_model(NOWHERE, recipe, out, samples=SAMPLES)
+    assert train_model(NOWHERE, recipe, out, samples=SAMPLES)["status"] == "already finished"
+    shutil.rmtree(base)
+    train_model(NOWHERE, replace(TOY, max_steps=1), base, samples=SAMPLES)
+    with pytest.raises(UsageError, match="other settings"):
+        train_model(NOWHERE, recipe, out, samples=SAMPLES)
+
+
+def test_a_model_of_another_task_predicts_nothing(tmp_path: Path, model: Path) -> None:
+    for name, change in {"tools": {"task": "tools"}, "torn": {"view": None}}.items():
+        shutil.copytree(model, tmp_path / name)
+        record = json.loads((model / "hipsynth.json").read_text())
+        (tmp_path / name / "hipsynth.json").write_text(json.dumps(record | change))
+    with pytest.raises(BadInput, match="a model of the task 'tools'"):
+        Predictor.load(tmp_path / "tools")
+    with pytest.raises(BadInput, match="not a model record"):
+        Predictor.load(tmp_path / "torn")
 
 
 def test_a_resumed_run_has_one_log_line_per_logged_step(model: Path, tmp_path: Path) -> None:
@@ -241,6 +311,12 @@ def test_bad_recipes_are_usage_errors(tmp_path: Path) -> None:
         {"base": "t", "batch": 0},
         {"base": "t", "weights": "float12"},
         {"base": "t", "lr": 0},
+        {"base": "t", "epochs": math.inf},
+        {"base": "t", "betas": [2.0, 0.9]},
+        {"base": "t", "method": "lora", "lora_r": 0},
+        {"base": "tiny", "tiny": {"hidden": 32, "heads": 3}},
+        {"base": "tiny", "tiny": {"vocab": -5}},
+        {"base": "t", "task": "tools", "method": "grpo", "batch": 2, "generations": 3},
         {"base": "t", "deepspeed": "none.json"},
         {"base": "t", "deepspeed": "torn.json"},
     ):
