@@ -1,4 +1,4 @@
-"""`synth evaluate`: score a model, or the shipped predictor, and three baselines."""
+"""`synth evaluate`: score a model, or the shipped predictor, and baselines."""
 
 from __future__ import annotations
 

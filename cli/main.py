@@ -50,7 +50,7 @@ VERB_GROUPS = {
     },
     "Models": {
         "train": "Fine-tune a causal language model on a corpus.",
-        "evaluate": "Score a model and three baselines.",
+        "evaluate": "Score a model and baselines.",
     },
     "Installation": {
         "doctor": "List what is installed, what is missing, and what that affects.",
