@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import numpy as np
 import pytest
 from sim_device import SimDevice, core
@@ -142,6 +144,25 @@ def test_endless_loops_and_traps_are_results_with_a_reason(name: str, kernel: st
     with pytest.raises(core.SimError) as caught:
         device.launch(kernel, (1,), (64,), "Q", at)
     assert caught.value.args[0] == reason
+
+
+def test_the_handler_of_a_signal_ends_a_launch_that_is_timed() -> None:
+    class Stopped(Exception):
+        pass
+
+    def stop(*_: object) -> None:
+        raise Stopped
+
+    device = SimDevice("mi300x")
+    at = device.upload(np.zeros(1, np.int32))
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(Stopped):
+            device.launch("forever", (1,), (64,), "Q", at)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @BOTH

@@ -81,6 +81,12 @@ nb::dict estimate_dict(const SpecTable& spec, const std::map<std::string, double
   return out;
 }
 
+// Lets a signal's Python handler end a launch, which runs without the interpreter's lock.
+void poll_signals() {
+  nb::gil_scoped_acquire locked;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
 // A device and the modules loaded on it; modules are destroyed first.
 class PyDevice {
  public:
@@ -93,6 +99,7 @@ class PyDevice {
                               .max_wave_instructions = max_wave_instructions,
                               .memory_bytes = memory_bytes,
                               .cpu_seconds = cpu_seconds,
+                              .poll = poll_signals,
                               .values = values,
                               .sampling_units = sampling_units,
                               .sample_above = sample_above,

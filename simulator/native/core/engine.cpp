@@ -16,9 +16,10 @@ namespace hipsynth {
 namespace {
 
 constexpr uint32_t kNoTarget = ~0u;
-constexpr uint32_t kWavesAhead = 3;     // waves whose state is prefetched in advance
-constexpr uint32_t kFirstRows = 4;      // register rows prefetched before a wave starts
-constexpr uint32_t kAtomicSlices = 16;  // consecutive atomics that a wave may wait for before other waves run
+constexpr uint32_t kWavesAhead = 3;       // waves whose state is prefetched in advance
+constexpr uint64_t kRoundsPerPoll = 512;  // some milliseconds
+constexpr uint32_t kFirstRows = 4;        // register rows prefetched before a wave starts
+constexpr uint32_t kAtomicSlices = 16;    // consecutive atomics that a wave may wait for before other waves run
 
 uint32_t u32(double value) { return static_cast<uint32_t>(value); }
 
@@ -431,6 +432,7 @@ void Engine::check_limits() {
   if (c_.counts.wave_instructions + c_.model->look_up_work() > limits_.most_work) {
     throw SimError(kOverBudget, "kernel " + launch_.kernel->name + ": more work than the budget has left");
   }
+  if (limits_.poll != nullptr && round_ % kRoundsPerPoll == 0) limits_.poll();
   if (limits_.cpu_seconds > 0 && round_ % 64 == 0 && processor_seconds() - start_s_ > limits_.cpu_seconds) {
     char text[64];
     std::snprintf(text, sizeof text, ": still running after %g s of processor time", limits_.cpu_seconds);

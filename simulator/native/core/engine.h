@@ -32,6 +32,7 @@ struct EngineLimits {
   double cpu_seconds = 0;      // 0: no limit
   uint64_t most_work = ~0ull;  // in the units of simulation_work(); wave instructions without the memory model
   GroupShare share = {};
+  void (*poll)() = nullptr;
 };
 
 // Waves of all CUs run in rounds of short time slices. A wave runs until it must wait for memory or for the vector

@@ -153,6 +153,7 @@ struct DeviceOptions {
   uint64_t max_wave_instructions = 2'000'000'000ull;
   uint64_t memory_bytes = 8ull << 30;
   double cpu_seconds = 0;              // CPU time limit of this process for one kernel; 0: none
+  void (*poll)() = nullptr;            // called often while a kernel is timed; may throw, to end the launch
   bool values = true;                  // false: run only what affects counters; kernel results are not computed
   uint32_t sampling_units = 0;         // large grids: sampling units between the first and the last; 0: no sampling
   uint64_t sample_above = 60'000'000;  // a dispatch with at most this much work (sampling/sampler.cpp) runs exactly
