@@ -211,6 +211,13 @@ class Pool:
             await worker.kill()
         return worker
 
+    def kill(self) -> None:
+        """Ends all workers at once, without waiting for them."""
+        self._closed = True
+        for pid in self.pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+
     async def close(self) -> None:
         self._closed = True
         await asyncio.gather(*(worker.kill() for worker in self._all), return_exceptions=True)

@@ -124,7 +124,7 @@ def problem_of(error: HipsynthError) -> ErrorDocument:
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends its workers
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)  # also in native code
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     if len(sys.argv) > 1:
         os.nice(int(sys.argv[1]))  # executed programs give way to predictions

@@ -65,10 +65,11 @@ class AnswerSource(Protocol):
 
 
 class WorkerSource:
-    """Two processes of this machine, started when they are needed: predictions do not wait for a profile."""
+    """Processes of this machine, started when they are needed: a prediction waits neither for a profile nor for one
+    long prediction of another file."""
 
     def __init__(self) -> None:
-        self._predictors = Pool("prediction", 1, QUEUE, wall_limit(ServerSettings().predict_s))
+        self._predictors = Pool("prediction", 2, QUEUE, wall_limit(ServerSettings().predict_s))
         self._executors = Pool("job", 1, QUEUE, ServerSettings().execute_s)
 
     async def predict(self, query: Query) -> PredictionResult:
@@ -90,6 +91,11 @@ class WorkerSource:
 
         request = SearchRequest(**vars(_program_request(query)), budget_s=budget_s)
         return from_json(ImprovedProgram, await _ask_pool(self._executors, "optimize", request, wall_limit(budget_s)))
+
+    def kill(self) -> None:
+        """Ends the processes at once."""
+        self._predictors.kill()
+        self._executors.kill()
 
     async def close(self) -> None:
         await asyncio.gather(self._predictors.close(), self._executors.close())

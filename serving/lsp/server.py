@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
 from hipsynth.core.documents import document_json, to_json
+from hipsynth.serving.end_at_signals import end_at_signals
 from hipsynth.serving.lsp import panel, presentation
 from hipsynth.serving.lsp.analysis_provider import AnswerSource, QueryFailed, WorkerSource
 from hipsynth.serving.lsp.session import EditorOptions, EditorSession, OpenDocument
@@ -46,7 +48,12 @@ def make_server(source: AnswerSource) -> LanguageServer:
 def serve_client() -> None:
     """Serves one client until it says goodbye or closes the stream."""
     answers = os.fdopen(os.dup(1), "wb")  # pygls closes what it writes to when it is told to exit
-    make_server(WorkerSource()).start_io(stdout=answers)
+    source = WorkerSource()
+    end_at_signals(source.kill)
+    try:
+        make_server(source).start_io(stdout=answers)
+    finally:
+        source.kill()
 
 
 def _follow_documents(server: LanguageServer, session: EditorSession) -> None:
@@ -103,7 +110,9 @@ def _answer_requests(server: LanguageServer, session: EditorSession) -> None:
     @server.feature(types.TEXT_DOCUMENT_CODE_ACTION)
     def actions(params: types.CodeActionParams) -> list[types.CodeAction]:
         document = session.documents.get(params.text_document.uri)
-        return actions_of(document, params.range.start.line, session.options) if document else []
+        actions = actions_of(document, params.range.start.line, session.options) if document else []
+        wanted = params.context.only
+        return actions if wanted is None else [action for action in actions if _is_of_kinds(action, wanted)]
 
 
 def _offer_commands(server: LanguageServer, session: EditorSession) -> None:
@@ -126,6 +135,7 @@ def _offer_commands(server: LanguageServer, session: EditorSession) -> None:
 
     @server.command(COMPARE)
     async def compare(uri: str) -> object:
+        _end_with_request(server)
         try:
             rows = await session.compare(uri)
         except QueryFailed as error:
@@ -218,10 +228,21 @@ def actions_of(document: OpenDocument, line: int, options: EditorOptions) -> lis
     return [
         *apply_actions(document),
         *(
-            types.CodeAction(f"hipsynth: {title}", command=types.Command(title, command, arguments=[document.uri]))
+            types.CodeAction(
+                f"hipsynth: {title}",
+                kind=types.CodeActionKind.Refactor,
+                command=types.Command(title, command, arguments=[document.uri]),
+            )
             for title, command in commands
         ),
     ]
+
+
+def _is_of_kinds(action: types.CodeAction, kinds: Sequence[types.CodeActionKind | str]) -> bool:
+    """Whether an action is of one of these kinds, or of a more special one."""
+    kind = str(getattr(action.kind, "value", action.kind))
+    names = [str(getattr(wanted, "value", wanted)) for wanted in kinds]
+    return any(name in ("", kind) or kind.startswith(f"{name}.") for name in names)
 
 
 def apply_actions(document: OpenDocument) -> list[types.CodeAction]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -40,6 +41,8 @@ HALF_WRITTEN = {
 }
 SCRIPT_FLAGS = "-O3"  # a script sets its own
 SEARCH_S = 60.0  # of work, for a faster version
+LEAST_SECONDS = 0.1
+PREDICTION_SECONDS = 60.0  # of processor time, as `synth predict` has: large grids take a while
 NOT_TRUSTED = 'execution is off: set the initialization option "execute" for folders that you trust'
 
 
@@ -84,6 +87,10 @@ def _read_option(name: str, value: object, old: object) -> object:
     if name == "values" and isinstance(value, dict):
         are_numbers = all(type(n) in (int, float) and math.isfinite(n) for n in value.values())
         return value if are_numbers else old
+    if name in ("seconds", "debounce_ms"):
+        least = 0.0 if name == "debounce_ms" else LEAST_SECONDS
+        if not isinstance(value, int | float) or not least <= value < math.inf:
+            return old
     if isinstance(old, float) and type(value) is int:
         return float(value)
     return value if type(value) is type(old) else old
@@ -143,6 +150,7 @@ class OpenDocument:
     faster: FasterText | None = None
     problem: str = ""
     busy: str = ""
+    is_shown: bool = False  # the client knows of an answer, and of no edit since then
     task: asyncio.Task[None] | None = None
     _outlined: str | None = None  # the text that `_outline` is of
     _outline: list[KernelOutline] = field(default_factory=list)
@@ -174,11 +182,14 @@ class OpenDocument:
         """Why the shown facts may not be those of this text; "" if they are."""
         if self.busy:
             return self.busy
+        if self.executed and self.executed.text == self.text:
+            return ""
         if self.problem:
             return self.problem
-        current = self.predicted is not None and self.predicted.text == self.text
-        if current or (self.executed and self.executed.text == self.text):
+        if self.predicted is not None and self.predicted.text == self.text:
             return ""
+        if not self.found:
+            return "" if len(self.text) <= REQUEST_SOURCE_BYTES else f"longer than {REQUEST_SOURCE_BYTES >> 10} KiB"
         return "of the saved text" if self.is_script and self.predicted else "…"
 
     def lines(self) -> dict[int, tuple[LineCost, str]]:
@@ -216,6 +227,7 @@ class EditorSession:
         self.source, self.changed = source, changed
         self.options = EditorOptions()
         self.documents: dict[str, OpenDocument] = {}
+        self._announcements: set[asyncio.Task[None]] = set()
 
     def open(self, uri: str, path: Path, version: int, text: str) -> None:
         self.close(uri)
@@ -239,6 +251,9 @@ class EditorSession:
             document.problem = ""
         else:
             self._predict_after_pause(document)
+        if document.is_shown:  # once for all edits until the next answer
+            document.is_shown = False
+            self._announce(document)
 
     def save(self, uri: str) -> None:
         """Takes the text for the saved one. A script that was edited since is run again."""
@@ -248,6 +263,7 @@ class EditorSession:
             document.baseline = document.predicted
         elif document.is_script:
             self._predict_after_pause(document)
+        self._announce(document)
 
     def configure(self, options: EditorOptions) -> None:
         """Takes new options; what was found out for another target or launch is forgotten."""
@@ -255,11 +271,21 @@ class EditorSession:
             return
         old, self.options = self.options, options
         launches = (options.grid, options.block, options.values) != (old.grid, old.block, old.values)
-        changed = launches or options.target != old.target
+        is_other = launches or options.target != old.target
+        asks_again = is_other or (options.execute, options.seconds) != (old.execute, old.seconds)
         for document in self.documents.values():
-            if changed:
+            if is_other:
                 document.predicted = document.executed = document.baseline = None
-            self._predict_after_pause(document)
+            if asks_again:
+                self._predict_after_pause(document)
+            else:
+                self._announce(document)
+
+    def _announce(self, document: OpenDocument) -> None:
+        """Tells that what is shown is of another text now, without waiting for it."""
+        task = asyncio.get_running_loop().create_task(_tell_quietly(self.changed(document)))
+        self._announcements.add(task)
+        task.add_done_callback(self._announcements.discard)
 
     def close(self, uri: str) -> None:
         document = self.documents.pop(uri, None)
@@ -280,7 +306,7 @@ class EditorSession:
             if document.is_script and self.options.execute:
                 document.busy = "running the script …"
                 await self.changed(document)
-            text = document.text  # that of a script may change meanwhile
+            text = document.saved if document.is_script else document.text  # that of a script may change meanwhile
             try:
                 answer = await self.source.predict(self.query(document, text))
                 document.problem = HALF_WRITTEN.get(answer.source, "")
@@ -293,7 +319,11 @@ class EditorSession:
                     document.baseline = document.predicted
             except QueryFailed as error:
                 document.problem = _short_failure(error)
+            except Exception:  # whatever it is, the editor must not wait for an answer for ever
+                logging.getLogger(__name__).exception("a prediction failed")
+                document.problem = "hipsynth itself failed"
             document.busy = ""
+            document.is_shown = document.predicted is not None
         await self.changed(document)
 
     def query(self, document: OpenDocument, text: str) -> Query:
@@ -305,8 +335,10 @@ class EditorSession:
             return Query(
                 text, o.arch, SCRIPT_FLAGS, o.device, document.path.name, path, limit_s=o.seconds, run_host=o.execute
             )
+        path = str(document.path) if document.path.is_file() else ""  # for the headers beside it
+        limit_s = max(o.seconds, PREDICTION_SECONDS)
         query = Query(
-            text, o.arch, o.flags, o.device, document.path.name, limit_s=o.seconds, run_host=o.execute,
+            text, o.arch, o.flags, o.device, document.path.name, path, limit_s=limit_s, run_host=o.execute,
             last_compiled=document.compiled,
         )  # fmt: skip
         if o.execute and not lacks_main(text):
@@ -324,8 +356,9 @@ class EditorSession:
             raise QueryFailed(Reason.NOT_OPEN, f"{uri} is not open")
         version, text, query = document.version, document.text, self.query(document, document.text)
         target = self.options.target
-        if document.text == document.saved and document.path.is_file():
-            query = replace(query, path=str(document.path))
+        if document.text != document.saved:
+            query = replace(query, path="")
+        query = replace(query, limit_s=self.options.seconds)
         document.busy = "executing …"
         await self.changed(document)
         try:
@@ -355,7 +388,7 @@ class EditorSession:
         document.busy = "looking for a faster version …"
         await self.changed(document)
         try:
-            answer = await self.source.optimize(self.query(document, text), SEARCH_S)
+            answer = await self.source.optimize(replace(self.query(document, text), path=""), SEARCH_S)
         finally:
             document.busy = ""
             if self.documents.get(uri) is document:
@@ -374,12 +407,22 @@ class EditorSession:
             raise QueryFailed(Reason.NOT_OPEN, f"{uri} is not open")
         sides = []
         for text in (document.saved, document.text):
-            sides.append(kernel_results.predicted_facts(await self.source.predict(self.query(document, text))))
+            known = next((k for k in (document.predicted, document.baseline) if k is not None and k.text == text), None)
+            if known is None:
+                answer = await self.source.predict(self.query(document, text))
+            sides.append(kernel_results.predicted_facts(answer) if known is None else known.kernels)
         return presentation.comparison_rows(*sides)
+
+
+async def _tell_quietly(telling: Awaitable[None]) -> None:
+    with contextlib.suppress(Exception):  # the client may be gone
+        await telling
 
 
 def _short_failure(error: QueryFailed) -> str:
     """A failure in a few words, for a lens."""
     if error.reason == Reason.COMPILE_FAILED:
         return "does not compile"
+    if error.reason == Reason.NOT_RUN:
+        return "execution is off: set `execute`"
     return str(error).splitlines()[0][:100] if str(error) else error.reason

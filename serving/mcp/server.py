@@ -14,6 +14,7 @@ from mcp.server.stdio import stdio_server
 
 from hipsynth.core.document_schema import make_schema
 from hipsynth.serving.asgi import App, Message, Receive, Send
+from hipsynth.serving.end_at_signals import end_at_signals
 from hipsynth.tuning.tools import TOOLS, Tool, ToolSession, run_tool
 
 MOST_REQUEST = 1 << 20  # bytes
@@ -70,6 +71,7 @@ def serve_stdio(session: ToolSession) -> None:
         async with stdio_server() as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())
 
+    end_at_signals()
     anyio.run(run)
 
 

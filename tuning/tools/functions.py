@@ -268,7 +268,7 @@ def propose(
     moves = _list_moves(session, version)
     state, arch = session.state(version), session.target.arch
     ordered = order_moves([describe_move(move, state, arch) for move, _ in moves])
-    gains = {number: session.expected_gain(version, moves[number][1]) for number in ordered[:preview]}
+    gains = {number: session.expected_gain(version, moves[number][1]) for number in ordered[: max(preview, 0)]}
     rows = [ProposedMove(n, m.transformation, m.kernel, m.plan.decisions(), m.why) for n, (m, _) in enumerate(moves)]
     fixed = {k.name: k.together or k.fixed for k in session.parsed(version).kernels if not k.independent}
     return ProposedMoves(list_proposals(rows, ordered, gains), fixed or None, dict(session.faults.failed) or None)

@@ -6,9 +6,12 @@ import asyncio
 import io
 import json
 import re
+import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any
 
 import needs
@@ -20,6 +23,7 @@ needs.package("pygls")
 from lsprotocol import types  # noqa: E402
 from pygls.workspace import PositionCodec  # noqa: E402
 
+from hipsynth.serving.limits import REQUEST_SOURCE_BYTES  # noqa: E402
 from hipsynth.serving.lsp import session  # noqa: E402
 from hipsynth.serving.lsp.analysis_provider import Query  # noqa: E402
 from hipsynth.serving.lsp.buffer import TextBuffer, split_lines  # noqa: E402
@@ -101,6 +105,70 @@ def test_only_the_last_of_many_edits_is_looked_at(monkeypatch: pytest.MonkeyPatc
         assert outlined == [newest] and [query.source for query in source.queries] == [newest]
 
     asyncio.run(edits())
+
+
+class SourceWithoutKernels(Asked):
+    """A source that knows of no kernel."""
+
+    async def predict(self, query: Query) -> Any:
+        self.queries.append(query)
+        return SimpleNamespace(source="program", kernels=(), model="")
+
+
+def test_the_first_edit_after_an_answer_and_each_save_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "k.hip"
+    path.write_text("__global__ void f() {}")
+    told: list[str] = []
+
+    async def changed(document: session.OpenDocument) -> None:
+        told.append(document.state())
+
+    async def edits() -> None:
+        source = SourceWithoutKernels()
+        made = session.EditorSession(source, changed)
+        made.options = session.EditorOptions(debounce_ms=20)
+        made.open("u", path, 0, path.read_text())
+        document = made.documents["u"]
+        assert document.task
+        await document.task
+        assert told == [""] and source.queries[0].path == str(path), "the headers beside a file are there"
+        for version in (1, 2):
+            made.edit("u", version, [change("\n", (0, 0), (0, 0))], PositionCodec())
+            await asyncio.sleep(0)
+        assert told == ["", "…"]
+        await document.task
+        made.save("u")
+        await asyncio.sleep(0)
+        assert told == ["", "…", "", ""]
+        made.configure(replace(made.options, inlay_hints=True))
+        await asyncio.sleep(0.05)
+        assert len(source.queries) == 2, "what is shown decides nothing that is asked"
+
+    asyncio.run(edits())
+
+
+def test_what_no_answer_will_come_for_does_not_look_as_if_one_would() -> None:
+    async def changed(_: session.OpenDocument) -> None: ...
+
+    async def open_texts() -> None:
+        made = session.EditorSession(Asked(), changed)
+        for text, state in (("int main() {}", ""), (" " * (REQUEST_SOURCE_BYTES + 1), "longer than")):
+            made.open("u", Path("/k.hip"), 0, text)
+            assert made.documents["u"].state().startswith(state) and made.documents["u"].state() != "…"
+
+    asyncio.run(open_texts())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_server_whose_client_is_still_there(number: int) -> None:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(LSP, stdin=pipe, stdout=pipe, stderr=pipe) as server:
+        assert server.stdin and server.stdout and server.stderr
+        server.stdin.write(INITIALIZE)
+        server.stdin.flush()
+        answer(server.stdout, 1)
+        server.send_signal(number)
+        assert server.wait(HANG_S / 4) == 128 + number and server.stderr.read() == b"interrupted\n"
 
 
 LSP = [sys.executable, "-m", "hipsynth.cli.main", "lsp"]
