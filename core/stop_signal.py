@@ -1,8 +1,10 @@
-"""Remembers the signals that asked this process to stop and to return partial results."""
+"""What signals that ask this process to stop do: they are remembered, to return partial results, or end it at once."""
 
 from __future__ import annotations
 
+import os
 import signal
+from collections.abc import Callable
 from types import FrameType
 
 _received: list[int] = []
@@ -16,6 +18,22 @@ def remember_signal(number: int, _frame: object = None) -> None:
 def stop_requested() -> bool:
     """Whether a signal to stop was remembered: finish the item at hand, then return what there is."""
     return bool(_received)
+
+
+def end_at_signals(clean_up: Callable[[], None] = lambda: None) -> None:
+    """From now on SIGINT and SIGTERM end this process at once with 128 + their number, after `clean_up`: a server's
+    thread that reads standard input would keep it until the input ends. Programs that run in the sandbox end with it,
+    and the next start removes what it leaves in temporary folders."""
+
+    def end(number: int, _frame: object) -> None:
+        try:
+            clean_up()
+            os.write(2, b"interrupted\n")
+        finally:
+            os._exit(128 + number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
 
 
 def exit_code() -> int:

@@ -14,7 +14,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
 from hipsynth.core.documents import document_json, to_json
-from hipsynth.serving.end_at_signals import end_at_signals
+from hipsynth.core.stop_signal import end_at_signals
 from hipsynth.serving.lsp import panel, presentation
 from hipsynth.serving.lsp.analysis_provider import AnswerSource, QueryFailed, WorkerSource
 from hipsynth.serving.lsp.session import EditorOptions, EditorSession, OpenDocument

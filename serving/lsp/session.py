@@ -407,10 +407,11 @@ class EditorSession:
             raise QueryFailed(Reason.NOT_OPEN, f"{uri} is not open")
         sides = []
         for text in (document.saved, document.text):
-            known = next((k for k in (document.predicted, document.baseline) if k is not None and k.text == text), None)
-            if known is None:
-                answer = await self.source.predict(self.query(document, text))
-            sides.append(kernel_results.predicted_facts(answer) if known is None else known.kernels)
+            earlier = (document.predicted, document.baseline)
+            kernels = next((side.kernels for side in earlier if side is not None and side.text == text), None)
+            if kernels is None:
+                kernels = kernel_results.predicted_facts(await self.source.predict(self.query(document, text)))
+            sides.append(kernels)
         return presentation.comparison_rows(*sides)
 
 

@@ -13,8 +13,8 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 
 from hipsynth.core.document_schema import make_schema
+from hipsynth.core.stop_signal import end_at_signals
 from hipsynth.serving.asgi import App, Message, Receive, Send
-from hipsynth.serving.end_at_signals import end_at_signals
 from hipsynth.tuning.tools import TOOLS, Tool, ToolSession, run_tool
 
 MOST_REQUEST = 1 << 20  # bytes

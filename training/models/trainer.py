@@ -194,11 +194,7 @@ def training_arguments(config: Config, folder: Path, samples: int) -> TrainingAr
     from transformers import TrainingArguments
 
     on_cpu = not torch.cuda.is_available()
-    processes = int(os.environ.get("WORLD_SIZE", "1"))
-    shared = (
-        torch.cuda.device_count() if processes == 1 and not config.deepspeed else 1
-    )  # by one process, without a launcher
-    per_step = config.batch * config.accumulate * processes * max(shared, 1)
+    per_step = config.batch * config.accumulate * _count_replicas(config)
     return TrainingArguments(
         output_dir=str(folder),
         per_device_train_batch_size=config.batch,
@@ -229,6 +225,14 @@ def training_arguments(config: Config, folder: Path, samples: int) -> TrainingAr
         disable_tqdm=True,
         deepspeed=config.deepspeed or None,
     )
+
+
+def _count_replicas(config: Config) -> int:
+    """How many processes of a launcher, or without one how many GPUs of a single process, share a step."""
+    import torch
+
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    return processes if processes > 1 or config.deepspeed else max(1, torch.cuda.device_count())
 
 
 def computes_bf16() -> bool:
@@ -295,8 +299,8 @@ def mark_checkpoints(folder: Path, fingerprint: str) -> None:
     """Marks the folder of a run's checkpoints with its fingerprint. Raises UsageError if it holds anything else."""
     mark = folder / "fingerprint"
     if folder.exists() and any(folder.iterdir()) and (not mark.exists() or mark.read_text() != fingerprint):
-        what = "checkpoints of a training with other settings or another corpus" if mark.exists() else "other files"
-        raise UsageError(f"{folder} holds {what}", remedy="give another --out, or remove that folder")
+        others = "checkpoints of a training with other settings or another corpus" if mark.exists() else "other files"
+        raise UsageError(f"{folder} holds {others}", remedy="give another --out, or remove that folder")
     folder.mkdir(parents=True, exist_ok=True)
     mark.write_text(fingerprint)
 
