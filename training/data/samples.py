@@ -104,6 +104,9 @@ def _kernels_by_run(rows: Sequence[StoredRow]) -> dict[str, list[StoredRow]]:
 def no_labels(root: Path, measurements: pa.Table, selection: Selection) -> BadInput:
     """The error for an empty selection: why each row was left out, and which backends and devices the corpus has."""
     why = ", ".join(f"{count} x {reason}" for reason, count in selection.left_out.items())
+    if not why and not measurements.num_rows:
+        failed = Counter(map(str, Corpus.open(root).failures()["reason"].to_pylist()))
+        why = ", ".join(f"{count} x {reason}" for reason, count in failed.most_common())
     rows = measurements.select(["backend", "device"]).to_pylist()
     backends = ", ".join(sorted({f"{row['backend']} on {row['device']}" for row in rows}))
     return BadInput(

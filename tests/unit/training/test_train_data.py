@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import training_corpus as made
 from generated_samples import small
 
 from hipsynth.core.errors import BadInput
-from hipsynth.core.program import text_id
-from hipsynth.core.store import splits_of
+from hipsynth.core.program import Program, text_id
+from hipsynth.core.store import CorpusItem, CorpusWriter, splits_of
+from hipsynth.profiling.metrics.definitions import answer_ids
 from hipsynth.source.arguments import run_text
 from hipsynth.source.model_view import cut_source, view_source
 from hipsynth.source.outline import kernel_names
@@ -19,6 +21,7 @@ from hipsynth.training.data.dataset import (
     PARTS,
     LabelledSample,
     canonical_id,
+    load_samples,
     measure_leak,
     require_no_leak,
     split_samples,
@@ -175,3 +178,17 @@ def test_parts_are_the_splits_that_a_release_stores() -> None:
         part = "train" if found.get(key) == "random" else found.get(key, "")
         assert part in (PARTS.get(name, ""), "duplicate")
     assert stored[shared.key] == "other"
+
+
+def test_a_corpus_of_failures_says_what_failed(tmp_path: Path) -> None:
+    one = made.samples(1, 1)[0]
+    program = Program(one.text, one.origin, one.family, lineage=one.lineage)
+    of_run = {"program_id": program.id, "arguments": "", "lineage": one.lineage, "origin": one.origin}
+    target = {"family": one.family, "arch": one.arch, "flags": one.flags, "device": one.device}
+    tools = {"backend": "sim", "backend_version": "1", "compiler": "", "headers": ""}
+    with CorpusWriter(tmp_path / "corpus", answer_ids()) as writer:
+        writer.add_program(program.record(), one.text)
+        writer.add(CorpusItem(**of_run, **target, **tools, status="failed", reason="timeout", message="", kernels=[]))
+    with pytest.raises(BadInput, match="no labels") as caught:
+        load_samples(tmp_path / "corpus")
+    assert caught.value.cause == "1 x timeout"
