@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from hipsynth.source.names import base_name
+from hipsynth.serving.lsp.buffer import split_lines
+from hipsynth.source.names import base_name, short_name
 
 if TYPE_CHECKING:
     from hipsynth.profiling.reports.documents import LineCost, ProfiledKernel, ProfileResult
@@ -34,6 +35,7 @@ class KernelFacts:
     why: tuple[str, ...] = ()
     limited_by: str = ""
     scratch_bytes: float = 0.0
+    qualified: str = ""  # its name with namespaces, without template arguments
     lines: tuple[LineCost, ...] = ()
 
 
@@ -57,6 +59,7 @@ def _predicted_kernel(kernel: KernelPrediction) -> KernelFacts:
         intervals=kernel.intervals,
         note=_prediction_note(kernel),
         why=tuple(filter(None, (kernel.verdict, *kernel.why, kernel.assumed))),
+        qualified=_qualified_name(kernel.instance or kernel.name),
     )
 
 
@@ -87,17 +90,34 @@ def _executed_kernel(kernel: ProfiledKernel) -> KernelFacts:
         why=(limit.summary,) if limit else (),
         limited_by=room.limited_by if room else "",
         scratch_bytes=kernel.registers.scratch_bytes if kernel.registers else 0.0,
+        qualified=_qualified_name(kernel.name),
         lines=kernel.lines or (),
     )
 
 
+def _qualified_name(name: str) -> str:
+    return short_name(name).partition("<")[0].strip()
+
+
 def _longest_launches(kernels: Iterable[KernelFacts]) -> dict[str, KernelFacts]:
+    """The longest launch by the word at a kernel's definition; it says so if kernels of several namespaces have it."""
     longest: dict[str, KernelFacts] = {}
+    namesakes: dict[str, set[str]] = {}
     for kernel in kernels:
+        namesakes.setdefault(kernel.name, set()).add(kernel.qualified)
         longest_so_far = longest.get(kernel.name)
         if longest_so_far is None or (kernel.duration_ns or 0) > (longest_so_far.duration_ns or 0):
             longest[kernel.name] = kernel
+    for name, kernel in longest.items():
+        if len(namesakes[name]) > 1:
+            note = f"of {kernel.qualified}, the longest of {len(namesakes[name])} kernels of this name"
+            longest[name] = replace(kernel, note="; ".join(filter(None, (note, kernel.note))))
     return longest
+
+
+def _lines_of(text: str) -> list[str]:
+    lines = split_lines(text)
+    return lines if lines[-1] else lines[:-1]
 
 
 def line_map(before: str, after: str) -> dict[int, int]:
@@ -105,7 +125,7 @@ def line_map(before: str, after: str) -> dict[int, int]:
 
     Between the equal beginnings and ends of the texts, lines are matched only where that takes no noticeable time.
     """
-    old, new = before.splitlines(), after.splitlines()
+    old, new = _lines_of(before), _lines_of(after)
     shorter = min(len(old), len(new))
     head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
     tail = next((at for at in range(shorter - head) if old[-1 - at] != new[-1 - at]), shorter - head)

@@ -17,6 +17,7 @@ from hipsynth.core.documents import document_json, to_json
 from hipsynth.core.stop_signal import end_at_signals
 from hipsynth.serving.lsp import panel, presentation
 from hipsynth.serving.lsp.analysis_provider import AnswerSource, QueryFailed, WorkerSource
+from hipsynth.serving.lsp.buffer import split_lines
 from hipsynth.serving.lsp.session import EditorOptions, EditorSession, OpenDocument
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ def lenses_of(document: OpenDocument, options: EditorOptions) -> list[types.Code
 
 def hints_of(document: OpenDocument, within: types.Range) -> list[types.InlayHint]:
     """The share of the time behind each line that costs something."""
-    text = document.text.splitlines()
+    text = [line.rstrip("\r\n") for line in split_lines(document.text)]
     hints = []
     for at, (line, _) in sorted(document.lines().items()):
         if within.start.line <= at <= within.end.line and (label := presentation.hint_text(line)):

@@ -230,6 +230,17 @@ def test_a_newer_version_supersedes_an_older_one() -> None:
     asyncio.run(edits())
 
 
+def test_kernels_of_several_namespaces_say_which_is_shown() -> None:
+    kernels = [
+        replace(samples.KERNEL, name="k", instance=f"{space}::k<float>(float*)", duration_ns=ns)
+        for space, ns in (("a", 5.0), ("b", 9.0))
+    ]
+    (shown,) = kernel_results.predicted_facts(samples.prediction(*kernels)).values()
+    assert shown.duration_ns == 9.0 and shown.note == "of b::k, the longest of 2 kernels of this name"
+    (alone,) = kernel_results.predicted_facts(samples.prediction(kernels[0], kernels[0])).values()
+    assert not alone.note
+
+
 def test_lenses_stay_while_their_text_changes() -> None:
     shown = document()
     assert [lens.command.title for lens in server.lenses_of(shown, EditorOptions()) if lens.command] == ["…", "…"]
