@@ -18,6 +18,7 @@ from pygls.workspace import PositionCodec
 from hipsynth.core.documents import from_json
 from hipsynth.core.languages import TRITON, language_of
 from hipsynth.core.reasons import Reason
+from hipsynth.core.time_limit import PREDICTION_SECONDS
 from hipsynth.serving.limits import REQUEST_SOURCE_BYTES
 from hipsynth.serving.lsp import kernel_results, presentation
 from hipsynth.serving.lsp.analysis_provider import AnswerSource, Query, QueryFailed
@@ -42,7 +43,6 @@ HALF_WRITTEN = {
 SCRIPT_FLAGS = "-O3"  # a script sets its own
 SEARCH_S = 60.0  # of work, for a faster version
 LEAST_SECONDS = 0.1
-PREDICTION_SECONDS = 60.0  # of processor time, as `synth predict` has: large grids take a while
 NOT_TRUSTED = 'execution is off: set the initialization option "execute" for folders that you trust'
 
 

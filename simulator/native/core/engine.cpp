@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint32_t kNoTarget = ~0u;
 constexpr uint32_t kWavesAhead = 3;       // waves whose state is prefetched in advance
-constexpr uint64_t kRoundsPerPoll = 512;  // some milliseconds
+constexpr uint64_t kRoundsPerPoll = 512;  // seldom enough to cost nothing that shows
 constexpr uint32_t kFirstRows = 4;        // register rows prefetched before a wave starts
 constexpr uint32_t kAtomicSlices = 16;    // consecutive atomics that a wave may wait for before other waves run
 

@@ -190,7 +190,7 @@ PrintfText read_printf(const uint8_t* buffer, uint32_t bytes_of_buffer, const st
   }
   if (header[1] - std::min(header[0], header[1]) < longest)  // the device library drops what has no room
     text.errors += "hipsynth: warning: a kernel's printf buffer is full (" + std::to_string(bytes_of_buffer >> 20) +
-                   " MiB): what it printed after that is lost\n";
+                   " MiB): what it printed after that, if anything, is lost\n";
   return text;
 }
 

@@ -30,10 +30,6 @@ hipError_t kernel_request(Runtime& rt, const hipKernelNodeParams& p, LaunchReque
   return check_shape(rt, *request);
 }
 
-Operation kernel_work(Runtime& rt, const LaunchRequest& request) {
-  return [&rt, request] { return launch(rt, request, nullptr); };
-}
-
 Operation copy_work(Runtime& rt, void* dst, const void* src, size_t n, hipMemcpyKind kind) {
   return [&rt, dst, src, n, kind] { return copy(rt, dst, src, n, kind, nullptr); };
 }
@@ -94,10 +90,12 @@ Make fixed(Operation work) {
     return hipSuccess;
   };
 }
-Make kernel_maker(const LaunchRequest& request) {
-  return [&request](Runtime& rt, Operation* out) {
-    *out = kernel_work(rt, request);
-    return hipSuccess;
+// Also tells the request.
+Make kernel_maker(const hipKernelNodeParams& p, LaunchRequest* request) {
+  return [&p, request](Runtime& rt, Operation* out) {
+    const hipError_t error = kernel_request(rt, p, request);
+    if (error == hipSuccess) *out = [&rt, made = *request] { return launch(rt, made, nullptr); };
+    return error;
   };
 }
 Make copy_maker(void* dst, const void* src, size_t n, hipMemcpyKind kind) {
@@ -148,10 +146,9 @@ hipError_t connect(hipGraph_t graph, const hipGraphNode_t* from, const hipGraphN
 HIPSYNTH_EXPORT hipError_t hipGraphAddKernelNode(hipGraphNode_t* out, hipGraph_t graph, const hipGraphNode_t* after,
                                                  size_t count, const hipKernelNodeParams* p) {
   if (p == nullptr) return finish(hipErrorInvalidValue);
-  return call([&](Runtime& rt) {
+  return call([&](Runtime&) {
     LaunchRequest request;
-    hipError_t error = kernel_request(rt, *p, &request);
-    if (error == hipSuccess) error = add(out, graph, after, count, NodeType::kernel, kernel_maker(request));
+    const hipError_t error = add(out, graph, after, count, NodeType::kernel, kernel_maker(*p, &request));
     if (error == hipSuccess) (*out)->launch = request;
     return error;
   });
@@ -257,10 +254,9 @@ HIPSYNTH_EXPORT hipError_t hipGraphKernelNodeGetParams(hipGraphNode_t handle, hi
 }
 HIPSYNTH_EXPORT hipError_t hipGraphKernelNodeSetParams(hipGraphNode_t node, const hipKernelNodeParams* p) {
   if (p == nullptr) return finish(hipErrorInvalidValue);
-  return call([&](Runtime& rt) {
+  return call([&](Runtime&) {
     LaunchRequest request;
-    hipError_t error = kernel_request(rt, *p, &request);
-    if (error == hipSuccess) error = change(node, NodeType::kernel, kernel_maker(request));
+    const hipError_t error = change(node, NodeType::kernel, kernel_maker(*p, &request));
     if (error == hipSuccess) node->launch = request;
     return error;
   });
@@ -268,11 +264,8 @@ HIPSYNTH_EXPORT hipError_t hipGraphKernelNodeSetParams(hipGraphNode_t node, cons
 HIPSYNTH_EXPORT hipError_t hipGraphExecKernelNodeSetParams(hipGraphExec_t executable, hipGraphNode_t node,
                                                            const hipKernelNodeParams* p) {
   if (p == nullptr) return finish(hipErrorInvalidValue);
-  return call([&](Runtime& rt) {
-    LaunchRequest request;
-    const hipError_t error = kernel_request(rt, *p, &request);
-    return error == hipSuccess ? change_in(executable, node, NodeType::kernel, kernel_maker(request)) : error;
-  });
+  LaunchRequest request;
+  return change_in(executable, node, NodeType::kernel, kernel_maker(*p, &request));
 }
 HIPSYNTH_EXPORT hipError_t hipGraphMemcpyNodeSetParams1D(hipGraphNode_t node, void* dst, const void* src, size_t n,
                                                          hipMemcpyKind kind) {
