@@ -33,7 +33,7 @@ void fill_limits(const Runtime& rt, hipDeviceProp_tR0600& p) {
   p.maxBlocksPerMultiProcessor = whole(rt.spec().topology.workgroups_per_cu);
   p.regsPerBlock = p.regsPerMultiprocessor = registers_per_cu(rt);
   p.memPitch = kGridLimitX;
-  if (traits(rt.config.arch).images) {  // as clinfo prints them on a gfx90a
+  if (traits(rt.config.arch).images) {  // assumed: no recording of a device says
     p.maxTexture1D = p.maxTexture2D[0] = p.maxTexture2D[1] = p.maxTexture3D[0] = p.maxTexture3D[1] = 16384;
     p.maxTexture3D[2] = 8192;
     p.maxTexture1DLinear = 1 << 27;
