@@ -9,12 +9,10 @@ from hipsynth.core.errors import UsageError
 
 HIP, TRITON = "hip", "triton"
 SUFFIXES = {HIP: ".hip", TRITON: ".py"}
-# Endings of the files that programs include.
-INCLUDED_SUFFIXES = frozenset(
-    (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl", ".ipp", ".def", ".c", ".cc", ".cpp", ".cxx", ".cu", ".hip")
-)
 # Endings of the files that a compiler of HIP programs is given, host code among them.
 SOURCE_SUFFIXES = frozenset({".hip", ".cpp", ".cc", ".cxx", ".c++", ".cu", ".c", ".C"})
+HEADER_SUFFIXES = frozenset({".h", ".hh", ".hpp", ".hxx", ".H", ".cuh", ".inc", ".inl", ".ipp", ".tpp", ".def"})
+INCLUDED_SUFFIXES = HEADER_SUFFIXES | SOURCE_SUFFIXES  # of the files that programs include
 NAMES = {HIP: "HIP", TRITON: "Triton"}  # in prose
 _IMPORTS = re.compile(r"^[ \t]*(?:import[ \t][^\n]*\btriton\b|from[ \t]+triton\b)", re.MULTILINE)
 _KERNEL = re.compile(r"^[ \t]*@(?:triton\.)?jit\b", re.MULTILINE)

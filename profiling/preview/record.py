@@ -22,7 +22,7 @@ from hipsynth.core.cache import cache_dir
 from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput, CompileFailed
 from hipsynth.core.files import read_regular, replace_atomically
-from hipsynth.core.languages import SOURCE_SUFFIXES
+from hipsynth.core.languages import INCLUDED_SUFFIXES
 from hipsynth.core.program import Project
 from hipsynth.core.reasons import Reason
 from hipsynth.core.time_limit import charge_seconds
@@ -48,7 +48,6 @@ KERNEL_SECONDS = 0.25  # of work on kernels, at fixed prices: results do not dep
 SETTLED = 1000  # launches in a row without a new kernel or shape, after which the program is ended
 MEMORY_BYTES = 4 << 30
 MOST_FILES = 500  # in the folder of a program whose recording is kept
-_COMPILED_SUFFIXES = SOURCE_SUFFIXES | {".h", ".hpp", ".cuh"}
 _OTHER_BRACES = re.compile(r"<%|%>|\?\?")  # digraphs and trigraphs
 _SPLICE = re.compile(r"\\[ \t]*\n")  # the next line goes on with this one
 KEPT_BYTES, KEPT = 1 << 30, 256  # of recordings in the cache
@@ -132,7 +131,7 @@ def data_files(project: Project, includes_sources: bool = False) -> list[tuple[s
     for number, path in enumerate(itertools.chain(project.folder.rglob("*"), sorted(project.readable))):
         if number >= MOST_FILES:
             return None
-        is_read = includes_sources or path.suffix not in _COMPILED_SUFFIXES
+        is_read = includes_sources or path.suffix not in INCLUDED_SUFFIXES
         with contextlib.suppress(OSError):  # it was deleted, or the user may not read it
             if is_read and path.is_file() and path.resolve() not in sources:
                 state = path.stat()

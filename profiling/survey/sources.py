@@ -14,10 +14,8 @@ from hipsynth import toolchain
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import SOURCE_BYTES, read_regular
 from hipsynth.core.folders import SKIPPED_FOLDERS
-from hipsynth.core.languages import SOURCE_SUFFIXES
+from hipsynth.core.languages import INCLUDED_SUFFIXES, SOURCE_SUFFIXES
 from hipsynth.source.file_kind import FileFacts, read_facts
-
-HEADER_ENDINGS = frozenset({".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl", ".inc", ".ipp", ".tpp", ".H", ""})
 
 
 def read_text(path: Path, inside: Path | None = None) -> str:
@@ -147,7 +145,7 @@ def scan_folder(root: Path) -> Folder:
         ending = path.suffix
         if ending in SOURCE_SUFFIXES:
             folder.sources.append(path)
-        if ending in HEADER_ENDINGS or ending in SOURCE_SUFFIXES:
+        if ending in INCLUDED_SUFFIXES or not ending:  # headers such as <vector> have none
             folder.headers[path.name].append(path)
         if path.name in BUILD_FILES or is_makefile(path.name) or ending == ".sh":
             folder.build_files.append(path)

@@ -173,11 +173,14 @@ def _end_with_request(server: LanguageServer) -> None:
 
 
 def hover_at(document: OpenDocument, line: int, options: EditorOptions) -> types.Hover | None:
-    """The kernel at its name's line; elsewhere in a kernel the line, if it has been executed."""
+    """The kernel at its name's line, or why nothing is known of it; elsewhere in a kernel the line, if it has been
+    executed."""
     flags = "" if document.is_script else f", `{options.flags}`"
     target = f"{options.arch}{f' ({options.device})' if options.device else ''}{flags}"
     for kernel in document.found:
         facts = document.facts(kernel.name)
+        if kernel.line == line and not facts and document.failure:
+            return _markdown_hover(f"```\n{document.failure}\n```")
         if kernel.line == line and facts:
             state = document.state()
             model = document.predicted.model if document.predicted else ""

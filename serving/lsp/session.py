@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import math
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -16,7 +17,7 @@ from lsprotocol import types
 from pygls.workspace import PositionCodec
 
 from hipsynth.core.documents import from_json
-from hipsynth.core.languages import TRITON, language_of
+from hipsynth.core.languages import HEADER_SUFFIXES, TRITON, language_of
 from hipsynth.core.reasons import Reason
 from hipsynth.core.time_limit import PREDICTION_SECONDS
 from hipsynth.serving.limits import REQUEST_SOURCE_BYTES
@@ -43,6 +44,7 @@ HALF_WRITTEN = {
 SCRIPT_FLAGS = "-O3"  # a script sets its own
 SEARCH_S = 60.0  # of work, for a faster version
 LEAST_SECONDS = 0.1
+_INCLUDES_OWN = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"', re.MULTILINE)
 NOT_TRUSTED = 'execution is off: set the initialization option "execute" for folders that you trust'
 
 
@@ -149,6 +151,7 @@ class OpenDocument:
     compiled: str = ""  # the latest text that compiled
     faster: FasterText | None = None
     problem: str = ""
+    failure: str = ""  # why the latest prediction has no answer, in full
     busy: str = ""
     is_shown: bool = False  # the client knows of an answer, and of no edit since then
     task: asyncio.Task[None] | None = None
@@ -171,6 +174,11 @@ class OpenDocument:
             self._outline = locate_kernels(self.text) if len(self.text) <= REQUEST_SOURCE_BYTES else []
             self._outlined = self.text
         return self._outline
+
+    def forget_answers(self) -> None:
+        """Called when the same text may have other figures: for another target, or with other headers."""
+        self.predicted = self.executed = self.baseline = None
+        self.faster = None
 
     def facts(self, name: str) -> KernelFacts | None:
         """Executed facts of this very text, else predicted ones, maybe of an earlier text."""
@@ -256,7 +264,8 @@ class EditorSession:
             self._announce(document)
 
     def save(self, uri: str) -> None:
-        """Takes the text for the saved one. A script that was edited since is run again."""
+        """Takes the text for the saved one. A script that was edited since is run again; after a header, all that
+        include headers of their own are predicted again."""
         document = self.documents[uri]
         document.saved = document.text
         if document.predicted and document.predicted.text == document.text:
@@ -264,6 +273,11 @@ class EditorSession:
         elif document.is_script:
             self._predict_after_pause(document)
         self._announce(document)
+        if document.path.suffix in HEADER_SUFFIXES:
+            for other in self.documents.values():
+                if _INCLUDES_OWN.search(other.text):
+                    other.forget_answers()
+                    self._predict_after_pause(other)
 
     def configure(self, options: EditorOptions) -> None:
         """Takes new options; what was found out for another target or launch is forgotten."""
@@ -275,7 +289,7 @@ class EditorSession:
         asks_again = is_other or (options.execute, options.seconds) != (old.execute, old.seconds)
         for document in self.documents.values():
             if is_other:
-                document.predicted = document.executed = document.baseline = None
+                document.forget_answers()
             if asks_again:
                 self._predict_after_pause(document)
             else:
@@ -301,7 +315,7 @@ class EditorSession:
 
     async def _predict_document(self, document: OpenDocument, version: int) -> None:
         await asyncio.sleep(self.options.debounce_ms / 1000)
-        document.problem = ""
+        document.problem = document.failure = ""
         if document.found:
             if document.is_script and self.options.execute:
                 document.busy = "running the script …"
@@ -318,7 +332,7 @@ class EditorSession:
                 if text == document.saved:
                     document.baseline = document.predicted
             except QueryFailed as error:
-                document.problem = _short_failure(error)
+                document.problem, document.failure = _short_failure(error), str(error)
             except Exception:  # whatever it is, the editor must not wait for an answer for ever
                 logging.getLogger(__name__).exception("a prediction failed")
                 document.problem = "hipsynth itself failed"

@@ -16,6 +16,7 @@ from hipsynth.core.errors import BadInput, HipsynthError
 from hipsynth.core.files import sole_writer, write_whole
 from hipsynth.core.journal import ResultJournal
 from hipsynth.core.json_lines import write_json_lines
+from hipsynth.core.languages import HEADER_SUFFIXES, SOURCE_SUFFIXES
 from hipsynth.core.program import (
     INDEX,
     ProgramRecord,
@@ -29,7 +30,7 @@ from hipsynth.core.reasons import TRANSIENT, Reason
 from hipsynth.core.workers import ItemOutcome, map_unordered
 from hipsynth.source.parse import Diagnostic, ParseConfig, load_source
 from hipsynth.synth.frontend.make_copies import AugmentInput, AugmentResult, CopyFailure
-from hipsynth.synth.frontend.passes.flatten import HEADERS, SOURCES, has_main, program_sources
+from hipsynth.synth.frontend.passes.flatten import has_main, program_sources
 from hipsynth.synth.frontend.sandboxed_copies import ONE_COPY, AugmentRequest, CopyRecipe, vary_isolated
 from hipsynth.toolchain import sandbox
 
@@ -102,7 +103,7 @@ def _indexed_inputs(folder: Path) -> Iterator[AugmentInput]:
 
 
 def _loose_inputs(folder: Path, top: Path) -> Iterator[AugmentInput]:
-    here = sorted(p for p in folder.iterdir() if p.is_file() and p.suffix in SOURCES)
+    here = sorted(p for p in folder.iterdir() if p.is_file() and p.suffix in SOURCE_SUFFIXES)
     below = program_sources(folder) if here else []
     here = [p for p in here if p in below]
     mains = [p for p in below if has_main(p)]
@@ -219,7 +220,7 @@ def _digest_passes() -> str:
 
 def _header_files(folders: Iterable[Path]) -> tuple[Path, ...]:
     """Every header below the folders: they may be included, so the result may depend on them."""
-    return tuple(sorted({p for f in folders for p in f.rglob("*") if p.suffix in HEADERS and p.is_file()}))
+    return tuple(sorted({p for f in folders for p in f.rglob("*") if p.suffix in HEADER_SUFFIXES and p.is_file()}))
 
 
 class CopyFailureRecord(TypedDict):

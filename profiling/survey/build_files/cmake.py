@@ -21,14 +21,14 @@ from typing import Any
 
 from hipsynth import toolchain
 from hipsynth.core.folders import copy_folder
-from hipsynth.core.languages import SOURCE_SUFFIXES
+from hipsynth.core.languages import INCLUDED_SUFFIXES
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.survey.build_files import rocm
 from hipsynth.profiling.survey.build_files.commands import linked_plans, simple_commands, steps_of
 from hipsynth.profiling.survey.build_files.run_lines import seen_from
 from hipsynth.profiling.survey.build_plan import BuildPlan, CodeObject, Invocation
 from hipsynth.profiling.survey.libraries import present_packages
-from hipsynth.profiling.survey.sources import HEADER_ENDINGS, read_text
+from hipsynth.profiling.survey.sources import read_text
 from hipsynth.toolchain import sandbox
 
 _LIMITS = sandbox.SandboxLimits(
@@ -86,7 +86,6 @@ _QUERY = ".cmake/api/v1/query/codemodel-v2"
 PACKAGES, COPY = "packages", "copy"
 _TURNED_DOWN = "hipsynth-turned-down"  # a file that stand_ins.cmake makes if an optional package is not found
 MOST_FILES, MOST_WRITTEN, MOST_CHARS = 20_000, 200, 1 << 20
-_KEPT_ENDINGS = (HEADER_ENDINGS | SOURCE_SUFFIXES) - {""}
 _ERROR = re.compile(
     r"^CMake Error(?: at ([^\n]+?:\d+)[^\n]*?| in ([^\n]+?))?:\s*(\S[^\n]*(?:\n  \S[^\n]*)*)", re.MULTILINE
 )
@@ -270,9 +269,8 @@ class _Run:
 
     def _generated_files(self) -> Iterator[tuple[Path, str]]:
         """The sources and headers that configuring generated."""
-        named = (
-            path for path in self._list_generated() if path.suffix in _KEPT_ENDINGS and "CMakeFiles" not in path.parts
-        )
+        generated = (path for path in self._list_generated() if "CMakeFiles" not in path.parts)
+        named = (path for path in generated if path.suffix in INCLUDED_SUFFIXES)
         for path in sorted(path for path in named if not path.is_symlink())[:MOST_WRITTEN]:
             text = self._restore_paths(read_text(path, self.work))
             if not self._own_path(path).exists() and len(text) <= MOST_CHARS:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import SOURCE_BYTES, read_regular
+from hipsynth.core.languages import INCLUDED_SUFFIXES, SOURCE_SUFFIXES
 from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.source.edits import Edit, apply_edits
@@ -21,8 +22,6 @@ from hipsynth.source.parse import DEVICE, HOST, Diagnostic, ParseConfig, list_in
 from hipsynth.synth.frontend.pass_input import BuildConfiguration, ProgramSource
 from hipsynth.synth.frontend.passes.rename import rename_only
 
-SOURCES = (".hip", ".cpp", ".cc", ".cxx", ".cu", ".c")
-HEADERS = (".h", ".hpp", ".hh", ".hxx", ".cuh", ".inc", ".inl", ".tpp", ".def")
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>|([A-Za-z_]\w*))[^\n]*', re.M)
 _ONCE = re.compile(rb"^[ \t]*#[ \t]*pragma[ \t]+once[^\n]*", re.M)
 
@@ -149,7 +148,7 @@ def _place_in_copy(path: Path, root: Path, copy: Path) -> Path:
 
 def _copy_tree(root: Path, copy: Path) -> None:
     for path in sorted(root.rglob("*")):
-        if path.suffix in SOURCES + HEADERS and path.is_file() and not path.is_symlink():
+        if path.suffix in INCLUDED_SUFFIXES and path.is_file() and not path.is_symlink():
             target = copy / path.relative_to(root)
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(read_regular(path, SOURCE_BYTES))
@@ -188,9 +187,9 @@ def program_sources(folder: Path) -> list[Path]:
 
     Headers, and sources that another file includes, are not units.
     """
-    files = sorted(p for p in folder.rglob("*") if p.suffix in SOURCES + HEADERS and p.is_file())
+    files = sorted(p for p in folder.rglob("*") if p.suffix in INCLUDED_SUFFIXES and p.is_file())
     included = {target for p in files for target in _named_includes(p)}
-    units = [p for p in files if p.suffix in SOURCES and p.resolve() not in included]
+    units = [p for p in files if p.suffix in SOURCE_SUFFIXES and p.resolve() not in included]
     mains = [p for p in units if has_main(p)]
     return [p for p in units if p not in mains] + mains
 

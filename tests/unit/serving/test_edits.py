@@ -147,6 +147,29 @@ def test_the_first_edit_after_an_answer_and_each_save_are_told(tmp_path: Path) -
     asyncio.run(edits())
 
 
+def test_a_saved_header_asks_again_for_the_programs_with_headers_of_their_own() -> None:
+    async def changed(_: session.OpenDocument) -> None: ...
+
+    async def save() -> None:
+        source = SourceWithoutKernels()
+        made = session.EditorSession(source, changed)
+        made.options = session.EditorOptions(debounce_ms=0)
+        texts = {"p.hip": '# include "w.h"\n__global__ void f() {}', "q.hip": "__global__ void g() {}", "w.h": "int w;"}
+        for name, text in texts.items():
+            made.open(name, Path("/own", name), 0, text)
+        await asyncio.gather(*(task for document in made.documents.values() if (task := document.task)))
+        source.queries.clear()
+        for name in texts:
+            made.save(name)
+        program = made.documents["p.hip"]
+        assert program.predicted is None and made.documents["q.hip"].predicted is not None
+        assert program.task
+        await program.task
+        assert [query.source for query in source.queries] == [texts["p.hip"]] and program.predicted is not None
+
+    asyncio.run(save())
+
+
 def test_what_no_answer_will_come_for_does_not_look_as_if_one_would() -> None:
     async def changed(_: session.OpenDocument) -> None: ...
 

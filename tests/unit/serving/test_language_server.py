@@ -384,6 +384,8 @@ def test_a_failure_is_said_in_the_lens_and_kept_apart_from_facts() -> None:
         assert task
         await task
         assert made.documents["u"].state() == "does not compile"
+        hover = server.hover_at(made.documents["u"], made.documents["u"].found[0].line, EditorOptions())
+        assert hover and "k.hip does not compile: error: ..." in hover.contents.value  # type: ignore[union-attr]
         made.open("v", Path("/k.hip"), 1, TEXT * 20_000)
         assert made.documents["v"].found == []  # left alone
         made.close("u")
