@@ -130,6 +130,10 @@ def _check_together(config: Config, path: Path) -> None:
         f"{runs} runs a step (batch x accumulate) in groups of generations = {config.generations}": config.method
         == "grpo"
         and (config.generations < 2 or runs % config.generations != 0),
+        f"patience = {config.patience}, and method = 'grpo', which evaluates nothing": config.method == "grpo"
+        and config.patience > 0,
+        f"deepspeed = {config.deepspeed!r}, and method = 'grpo', which runs without it": config.method == "grpo"
+        and bool(config.deepspeed),
     }
     for problem, is_one in problems.items():
         if is_one:

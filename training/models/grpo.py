@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -28,6 +29,7 @@ from hipsynth.training.models.trainer import (
     adapt_model,
     computes_bf16,
     package_versions,
+    runs_per_step,
     train_from_checkpoint,
 )
 
@@ -177,7 +179,7 @@ def _build_trainer(
         model=adapt_model(config, base.model),
         processing_class=base.tokenizer,
         reward_funcs=lambda completions, reward, **_: list(reward),
-        args=trl.GRPOConfig(**_grpo_settings(config, out, int(base.record["context"]), task.temperature)),
+        args=trl.GRPOConfig(**_grpo_settings(config, out, int(base.record["context"]), task)),
         train_dataset=datasets.Dataset.from_list([{"prompt": prompt} for prompt in task.prompts]),
         rollout_func=_rollout_function(base.tokenizer, task.run, rows),
         callbacks=[_step_monitor(rows, progress)],
@@ -186,23 +188,30 @@ def _build_trainer(
     return trainer
 
 
-def _grpo_settings(config: Config, out: Path, context: int, temperature: float) -> dict[str, Any]:
-    """The arguments of trl's GRPOConfig for a recipe."""
+def _grpo_settings(config: Config, out: Path, context: int, task: RolloutTask) -> dict[str, Any]:
+    """The arguments of trl's GRPOConfig for a recipe. bfloat16 is not chosen for a CPU: the runs' probabilities are
+    computed without it."""
     on_cpu = not torch_or_missing().cuda.is_available()
+    epoch = len(task.prompts) * config.generations / runs_per_step(config)
     return {
         "output_dir": str(out / CHECKPOINTS),
         "per_device_train_batch_size": config.batch,
         "num_generations": config.generations,
         "gradient_accumulation_steps": config.accumulate,
         "max_completion_length": context,
-        "max_steps": config.max_steps,
+        "max_steps": min(config.max_steps, math.ceil(config.epochs * epoch)),
         "learning_rate": config.lr,
-        "lr_scheduler_type": "constant",
-        "temperature": temperature,
+        "lr_scheduler_type": "constant_with_warmup",
+        "warmup_steps": config.warmup,
+        "adam_beta1": config.betas[0],
+        "adam_beta2": config.betas[1],
+        "weight_decay": config.weight_decay,
+        "temperature": task.temperature,
         "beta": config.keep,
         "seed": config.seed,
+        "data_seed": config.seed,
         "use_cpu": on_cpu,
-        "bf16": not on_cpu and computes_bf16(),
+        "bf16": config.bf16 == "yes" or (config.bf16 == "auto" and not on_cpu and computes_bf16()),
         "dataloader_pin_memory": not on_cpu,
         "save_strategy": "steps",
         "save_steps": config.save_steps,

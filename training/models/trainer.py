@@ -194,13 +194,12 @@ def training_arguments(config: Config, folder: Path, samples: int) -> TrainingAr
     from transformers import TrainingArguments
 
     on_cpu = not torch.cuda.is_available()
-    per_step = config.batch * config.accumulate * _count_replicas(config)
     return TrainingArguments(
         output_dir=str(folder),
         per_device_train_batch_size=config.batch,
         per_device_eval_batch_size=config.batch,
         gradient_accumulation_steps=config.accumulate,
-        max_steps=min(config.max_steps, math.ceil(config.epochs * samples / per_step)),
+        max_steps=min(config.max_steps, math.ceil(config.epochs * samples / runs_per_step(config))),
         learning_rate=config.lr,
         adam_beta1=config.betas[0],
         adam_beta2=config.betas[1],
@@ -227,12 +226,13 @@ def training_arguments(config: Config, folder: Path, samples: int) -> TrainingAr
     )
 
 
-def _count_replicas(config: Config) -> int:
-    """How many processes of a launcher, or without one how many GPUs of a single process, share a step."""
+def runs_per_step(config: Config) -> int:
+    """The samples of one step: of all processes of a launcher, or without one of all GPUs of a single process."""
     import torch
 
     processes = int(os.environ.get("WORLD_SIZE", "1"))
-    return processes if processes > 1 or config.deepspeed else max(1, torch.cuda.device_count())
+    replicas = processes if processes > 1 or config.deepspeed else max(1, torch.cuda.device_count())
+    return config.batch * config.accumulate * replicas
 
 
 def computes_bf16() -> bool:

@@ -317,6 +317,7 @@ def test_bad_recipes_are_usage_errors(tmp_path: Path) -> None:
         {"base": "tiny", "tiny": {"hidden": 32, "heads": 3}},
         {"base": "tiny", "tiny": {"vocab": -5}},
         {"base": "t", "task": "tools", "method": "grpo", "batch": 2, "generations": 3},
+        {"base": "t", "task": "tools", "method": "grpo", "batch": 8, "patience": 2},
         {"base": "t", "deepspeed": "none.json"},
         {"base": "t", "deepspeed": "torn.json"},
     ):

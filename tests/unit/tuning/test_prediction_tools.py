@@ -268,7 +268,8 @@ def _train_base(folder: Path, **changes: int) -> tuple[list[LabelledSample], Con
 
 def test_reinforcement_takes_steps_and_keeps_what_the_model_is(tmp_path: Path) -> None:
     needs.package("trl")
-    samples, practice = _train_base(tmp_path, max_steps=1, lora_r=0)
+    samples, practice = _train_base(tmp_path, max_steps=9, lora_r=0)
+    practice = replace(practice, epochs=1 / len(samples))  # a step has two runs of one question
     record = reinforce(tmp_path, practice, tmp_path / "reinforced")
     assert record["steps"] == 1 and len(record["rollouts"]) == 2
     again = reinforce(tmp_path, practice, tmp_path / "reinforced")
