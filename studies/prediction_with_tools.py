@@ -34,6 +34,7 @@ from hipsynth.training.analytic.model import DURATION as DURATION_NS
 from hipsynth.training.analytic.model import AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR, SHIPPED
 from hipsynth.training.data.dataset import LabelledSample, hash_share, load_samples, split_samples
+from hipsynth.training.data.training_set import describe_training_set
 from hipsynth.training.models.model_record import RECORD, model_record
 from hipsynth.tuning.prediction.agent import SHIPPED_AGENT, PredictionAgent, likeliest
 from hipsynth.tuning.prediction.chat import ANSWER, Question
@@ -190,6 +191,20 @@ def scores_of(plan: str, answers: Sequence[Answered]) -> PlanScores:
     )
 
 
+def collect_parts(
+    lineages: frozenset[str], handwritten: Path | None, surveyed: Path | None
+) -> dict[str, list[LabelledSample]]:
+    """The sets to score on, without relatives of what the model learned from: `lineages` of the release."""
+    released = load_samples(RELEASE)
+    learned = describe_training_set(sample for sample in released if sample.lineage in lineages)
+    parts = {name: part for name, part in split_samples(released).items() if name in TITLES}
+    parts |= {
+        name: load_samples(corpus) for name, corpus in (("handwritten", handwritten), ("real", surveyed)) if corpus
+    }
+    unseen = {name: [s for s in part if not learned.has_relative(s)] for name, part in parts.items()}
+    return {name: part for name, part in unseen.items() if part}
+
+
 def collect_tests(
     parts: Mapping[str, Sequence[LabelledSample]], outcomes: Path, most: int, preview_error: PreviewErrorModel
 ) -> dict[str, list[TestSample]]:
@@ -305,11 +320,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.ship:
         ship(options.model)
         options.model = SHIPPED_AGENT
-    parts = {name: part for name, part in split_samples(load_samples(RELEASE)).items() if name in TITLES and part}
-    if options.handwritten:
-        parts["handwritten"] = load_samples(options.handwritten)
-    if options.surveyed:
-        parts["real"] = load_samples(options.surveyed)
+    record = model_record(options.model) or {}
+    parts = collect_parts(frozenset(record.get("lineages", ())), options.handwritten, options.surveyed)
     agent = PredictionAgent.load(options.model)
     tests = collect_tests(parts, options.outcomes, options.most, PreviewErrorModel.load(options.model / PREVIEW_ERROR))
     sets: dict[str, list[PlanScores]] = {}
@@ -325,7 +337,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ]
         leanings = Leanings(agent, part)
         curves[name] = [leanings.scores(lean) for lean in LEANS]
-    record = model_record(options.model) or {}
     about = (
         f"{record.get('parameters', 0):,} parameters, {record.get('steps', 0):,} steps on "
         f"{record.get('samples', {}).get('train', 0):,} chats of {len(record.get('lineages', []))} lineages."
