@@ -232,7 +232,7 @@ void Engine::stop_at(Resident* r, const Step& s, Run* run, uint32_t pc) {
       return end_wave(r);
     case Action::trap:
       leave(r, run, pc);
-      throw_illegal_access(c_, *r, s, {"trap", 0, 0, -1});
+      throw_trap(c_, *r, s);
     default:  // Action::refused
       leave(r, run, pc);
       throw SimError("unsupported_opcode",

@@ -57,6 +57,11 @@ std::string describe(const Context& c, const Resident& r, const Step& s, const F
          place(c, r, s, f.lane);
 }
 
+[[noreturn]] void throw_at(const Step& s, SimError error) {
+  if (s.inst) error.instruction = s.inst->address;
+  throw error;
+}
+
 std::string lds_size(const Resident& r) {
   return "; the work-group has " + std::to_string(r.group->lds.size()) + " bytes of LDS";
 }
@@ -81,25 +86,29 @@ void out_of_bounds_in_lds(Context& c, const Resident& r, const Step& s, const Fa
 }
 
 void throw_illegal_access(const Context& c, const Resident& r, const Step& s, const Fault& f) {
-  const std::string what = f.what;
-  if (what == "trap") {
-    const std::string where = place(c, r, s, f.lane);
-    check_assertion(c, where);
-    SimError error("trap",
-                   "the kernel stopped itself (failed assertion, __builtin_trap or unreachable code): " + where);
-    if (s.inst) error.instruction = s.inst->address;
-    throw error;
-  }
   std::string text = "illegal access: " + describe(c, r, s, f);
-  if (what == "LDS access")
-    text += lds_size(r);
-  else if (what == "private (stack) access")
-    text += "; a lane has " + std::to_string(c.scratch_lane_bytes) + " bytes of private memory";
-  else
-    text += neighbourhood(c, f);
-  SimError error("illegal_access", text);
-  if (s.inst) error.instruction = s.inst->address;
-  throw error;
+  switch (f.memory) {
+    case FaultMemory::global:
+      text += neighbourhood(c, f);
+      break;
+    case FaultMemory::lds:
+      text += lds_size(r);
+      break;
+    case FaultMemory::scratch:
+      text += "; a lane has " + std::to_string(c.scratch_lane_bytes) + " bytes of private memory";
+  }
+  throw_at(s, SimError("illegal_access", text));
+}
+
+void throw_scratch_overflow(const Context& c, const Resident& r, const Step& s, uint64_t offset, int lane) {
+  throw_illegal_access(c, r, s, {"private (stack) access", offset, s.lane_bytes, lane, FaultMemory::scratch});
+}
+
+void throw_trap(const Context& c, const Resident& r, const Step& s) {
+  const std::string where = place(c, r, s, -1);
+  check_assertion(c, where);
+  throw_at(s, SimError("trap",
+                       "the kernel stopped itself (failed assertion, __builtin_trap or unreachable code): " + where));
 }
 
 }  // namespace hipsynth

@@ -157,7 +157,7 @@ void FunctionalEngine::Worker::stop_at(Resident* r, const Step& s, uint32_t pc) 
       c_.counts.store_tails += r->outstanding_vm != 0;
       return;
     case Action::trap:
-      throw_illegal_access(c_, *r, s, {"trap", 0, 0, -1});
+      throw_trap(c_, *r, s);
     default:
       throw SimError("unsupported_opcode",
                      "kernel " + launch_.kernel->name + " reached `" + launch_.module->code().text[pc] + "`");

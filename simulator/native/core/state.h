@@ -222,11 +222,13 @@ void execute_image(Context& c, Resident& r, const Step& s);
 // Address of one lane's LDS access by a flat instruction whose address is in the shared aperture.
 uint8_t* lds_pointer(Context& c, Resident& r, const Step& s, uint32_t lane, uint64_t offset, uint32_t bytes);
 
+enum class FaultMemory { global, lds, scratch };  // whose surroundings a message tells
 struct Fault {
   const char* what;
   uint64_t address;
   uint32_t bytes;
   int lane;
+  FaultMemory memory = FaultMemory::global;
 };
 // Handles an access outside every allocation: counts it if hardware would let it pass and the run allows that, else
 // throws.
@@ -234,6 +236,9 @@ void out_of_bounds_access(Context& c, const Resident& r, const Step& s, const Fa
 // The same for an access outside the work-group's LDS: hardware reads zero there and drops stores.
 void out_of_bounds_in_lds(Context& c, const Resident& r, const Step& s, const Fault& fault);
 [[noreturn]] void throw_illegal_access(const Context& c, const Resident& r, const Step& s, const Fault& fault);
+[[noreturn]] void throw_scratch_overflow(const Context& c, const Resident& r, const Step& s, uint64_t offset, int lane);
+// Throws SimError "assertion" if the kernel has printed a failed one, else "trap".
+[[noreturn]] void throw_trap(const Context& c, const Resident& r, const Step& s);
 
 // The LDS address in M0.
 inline uint32_t lds_base(Arch arch, const Wave& w) { return w.sgpr[kM0] & ((1u << traits(arch).lds_address_bits) - 1); }

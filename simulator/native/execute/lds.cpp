@@ -231,7 +231,7 @@ void cross_lane(Resident& r, const Step& s, uint64_t exec) {
 uint8_t* lds_pointer(Context& c, Resident& r, const Step& s, uint32_t lane, uint64_t offset, uint32_t bytes) {
   std::vector<uint8_t>& lds = r.group->lds;
   if (offset + bytes <= lds.size()) return lds.data() + offset;
-  out_of_bounds_in_lds(c, r, s, {"LDS access", offset, bytes, static_cast<int>(lane)});
+  out_of_bounds_in_lds(c, r, s, {"LDS access", offset, bytes, static_cast<int>(lane), FaultMemory::lds});
   c.dropped = {};
   return c.dropped.data();
 }

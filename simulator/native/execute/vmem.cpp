@@ -90,7 +90,7 @@ void scratch_addresses(Context& c, Resident& r, const Step& s, const Operands& o
   for_lanes(l->exec, [&](uint32_t lane) { furthest = std::max(furthest, offset[lane]); });
   if (furthest + uint64_t{s.lane_bytes} > c.scratch_lane_bytes) {
     const auto lane = static_cast<int>(std::find(offset, offset + kLanes, furthest) - offset);
-    throw_illegal_access(c, r, s, {"private (stack) access", furthest, s.lane_bytes, lane});
+    throw_scratch_overflow(c, r, s, furthest, lane);
   }
   for (uint32_t i = 0; i < kLanes; ++i) l->address[i] = private_address(r, i, offset[i]);
   l->interleaved = true;
@@ -122,7 +122,7 @@ void check_swizzled(Context& c, Resident& r, const Step& s, bool own, const Lane
     for (uint64_t k = 0; k < dwords; ++k) {
       const uint64_t at = first + k * l.dword_stride;
       if (own ? at >= r.scratch && at < end : c.memory.find(at, 4) != nullptr) continue;
-      if (own) throw_illegal_access(c, r, s, {"private (stack) access", at, s.lane_bytes, lane});
+      if (own) throw_scratch_overflow(c, r, s, at, lane);
       out_of_bounds_access(c, r, s, {"swizzled access", at, 4, lane});
     }
   }
@@ -411,8 +411,7 @@ void execute_flat(Context& c, Resident& r, const Step& s) {
     } else if (address >> 32 == kPrivateBase >> 32) {
       kind = &priv;
       const uint64_t offset = address & 0xffffffffu;
-      if (offset + s.lane_bytes > c.scratch_lane_bytes)
-        throw_illegal_access(c, r, s, {"private (stack) access", offset, s.lane_bytes, static_cast<int>(i)});
+      if (offset + s.lane_bytes > c.scratch_lane_bytes) throw_scratch_overflow(c, r, s, offset, static_cast<int>(i));
       priv.address[i] = private_address(r, i, offset);
     }
     kind->exec |= 1ull << i;
