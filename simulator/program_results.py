@@ -18,12 +18,13 @@ from hipsynth.simulator import instructions
 from hipsynth.simulator.budget_outcome import Spending
 from hipsynth.simulator.errors import CORE_REASONS
 from hipsynth.simulator.observation import MOST_OUTPUTS, Output
-from hipsynth.simulator.run_result import FaultPlace, RunResult
+from hipsynth.simulator.run_result import FaultPlace, Notice, RunResult
 from hipsynth.simulator.transfers import Transfer
 from hipsynth.source.names import short_name
 
-# Bounds on a valid document. The runtime library keeps 64 dispatches and 16 warnings.
-MOST_DISPATCHES, MOST_WARNINGS, MOST_PARTS, MOST_TRANSFERS = 64, 16, 2_000_000, 4
+# Bounds on a valid document. The runtime library keeps 64 dispatches, 16 warnings, 16 races and 64
+# notices.
+MOST_DISPATCHES, MOST_WARNINGS, MOST_NOTICES, MOST_PARTS, MOST_TRANSFERS = 64, 16, 64, 2_000_000, 4
 TEXT_CHARS, KEY_CHARS = 1 << 16, 100
 LARGEST = 2**63 - 1
 _NOT_MEASURED = frozenset({"name", "metrics", "source"})  # set by the tool
@@ -113,6 +114,8 @@ def _decode_document(record: Mapping[str, Any]) -> RunResult:
         dispatch_count=count,
         refused_launches=refused,
         clock_ns=float(record["clock_ns"]),
+        races=tuple(_require_text(text) for text in _require_list(record["races"], MOST_WARNINGS)),
+        notices=tuple(from_json(Notice, row) for row in _require_list(record["notices"], MOST_NOTICES)),
         warnings=tuple(_require_text(text) for text in _require_list(record["warnings"], MOST_WARNINGS)),
         spending=tuple(_decode_spending(row) for row in _require_list(record["budget"], MOST_PARTS)),
         device_s=record["device_ms"] / 1000,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.reasons import Reason
@@ -22,6 +23,22 @@ class FaultPlace:
     symbol: str
     address: int
     line: str = ""  # FILE:LINE, if it has been looked up
+
+
+class NoticeKind(StrEnum):
+    """What a program asked for in vain; the values are those of native/runtime/results.h."""
+
+    UNSUPPORTED_CALL = "unsupported_call"  # subject: the function
+    OUT_OF_MEMORY = "out_of_memory"  # the device's; subject: how much was asked for, and how much there is
+    MISSING_CODE_OBJECT = "missing_code_object"  # subject: the path
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something that the runtime library refused, while the program went on."""
+
+    kind: NoticeKind
+    subject: str
 
 
 @dataclass(frozen=True)
@@ -61,11 +78,17 @@ class RunResult:
     host_operators: Mapping[str, int] = field(default_factory=dict)  # of PyTorch, on device tensors: run on the CPU
     autotunings: tuple[Autotuning, ...] = ()  # of a script; read where its run is in a copy of its folder
     device_s: float = 0.0  # processor time in launches; the rest of `cpu_s` is the program's own code
+    races: tuple[str, ...] = ()  # with an Observation that looks for them: the first of each kernel
+    notices: tuple[Notice, ...] = ()  # what the runtime library had to refuse
     warnings: tuple[str, ...] = ()  # errors that hardware would not detect, such as an out-of-bounds access
     wall_s: float = 0.0
     cpu_s: float = 0.0  # processor time; 0 for an attached program
     isolated: bool = False
     output_cut: bool = False  # stdout or stderr is longer than RunLimits.output_bytes; the rest was dropped
+
+    def subjects(self, kind: NoticeKind) -> list[str]:
+        """What was refused for this cause."""
+        return [notice.subject for notice in self.notices if notice.kind == kind]
 
     @property
     def sampled(self) -> bool:

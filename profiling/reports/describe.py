@@ -132,6 +132,7 @@ def run_document(result: RunResult, path: str, arch: str, flags: str, files: Seq
     left_out = (
         "fault",
         "warned_at",
+        "races",
         "instructions",
         "code_objects",
         "ttgir",

@@ -16,6 +16,7 @@ from hipsynth.profiling.metrics.bottleneck import Bottleneck
 from hipsynth.profiling.metrics.roofline import RooflinePlot
 from hipsynth.simulator.budget_outcome import Spending
 from hipsynth.simulator.observation import Output
+from hipsynth.simulator.run_result import Notice
 from hipsynth.simulator.transfers import Transfer
 
 
@@ -285,7 +286,7 @@ class ExecutedDispatch(ExecutedKernel):
 class RunDocument:
     """The document of `synth run --json`. `dispatches` holds the first launches; `files`: those that it wrote;
     `remedy`: what may help where it failed; `warned_line`: FILE:LINE of the first access out of bounds that a warning
-    tells of, if it is known."""
+    tells of, if it is known; `notices`: calls, memory and code objects that it asked for in vain."""
 
     remedy: str | None = None
     warned_line: str | None = None
@@ -308,6 +309,7 @@ class RunDocument:
     transfers: tuple[Transfer, ...]
     host_operators: Mapping[str, int]
     device_s: float
+    notices: tuple[Notice, ...]
     warnings: tuple[str, ...]
     wall_s: float
     cpu_s: float

@@ -10,13 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipsynth.core.reasons import Reason
-from hipsynth.simulator.api import RunResult
 from hipsynth.simulator.budget_outcome import describe_uncomputed
+from hipsynth.simulator.run_result import NoticeKind, RunResult
 
 TABLE = Path(__file__).with_name("self_check.toml")
-_UNSUPPORTED = re.compile(r"^hipsynth: (.+) is not supported by the simulator$", re.MULTILINE)
-_REFUSED_MEMORY = re.compile(r"^hipsynth: (out of device memory: .+)$", re.MULTILINE)
-_NO_CODE_OBJECT = re.compile(r"^hipsynth: no such code object: (.+)$", re.MULTILINE)
 _LINES = 20_000
 
 
@@ -63,17 +60,17 @@ def judge_run(result: RunResult, *, unasked: bool = False) -> RunVerdict:
     verdict = _judge_stopped(result, unasked) if result.status != "ok" else _judge_ended(result, text, unasked)
     if result.output_cut and verdict.status == "failed":
         verdict = replace(verdict, message=f"{verdict.message} (its output was cut)".strip())
-    refused = _REFUSED_MEMORY.search(result.stderr)
-    absent = _NO_CODE_OBJECT.search(result.stderr)
+    refused = result.subjects(NoticeKind.OUT_OF_MEMORY)
+    absent = result.subjects(NoticeKind.MISSING_CODE_OBJECT)
     if absent and verdict.status == "failed":
-        return RunVerdict("failed", Reason.NEEDS_DATA, f"loads the code object {absent.group(1)}", verdict.evidence)
+        return RunVerdict("failed", Reason.NEEDS_DATA, f"loads the code object {absent[0]}", verdict.evidence)
     if result.reason == Reason.OUT_OF_MEMORY:
         return RunVerdict("failed", Reason.NEEDS_MEMORY, result.message, verdict.evidence)
     starved = _line_with(program_errors, "wants", "memory")
     if starved and verdict.reason in (Reason.HOST_CRASH, Reason.EXIT_CODE):
         return RunVerdict("failed", Reason.NEEDS_MEMORY, "host memory exhausted", starved)
     if refused and verdict.status == "failed":
-        return RunVerdict("failed", Reason.NEEDS_MEMORY, refused.group(1), verdict.evidence)
+        return RunVerdict("failed", Reason.NEEDS_MEMORY, f"out of device memory: {refused[0]}", verdict.evidence)
     return verdict
 
 
@@ -83,7 +80,7 @@ def _judge_ended(result: RunResult, text: str, unasked: bool) -> RunVerdict:
     code = result.exit_code or 0
     if code == 0:
         return _ended_well(result, text, failed, passed)
-    unsupported = _UNSUPPORTED.findall(result.stderr)
+    unsupported = result.subjects(NoticeKind.UNSUPPORTED_CALL)
     if unsupported:
         return RunVerdict(
             "failed", Reason.UNSUPPORTED_CALL, "not supported by the simulator: " + ", ".join(unsupported)
@@ -112,7 +109,7 @@ def _ended_well(result: RunResult, text: str, failed: str, passed: str) -> RunVe
             return RunVerdict("failed", Reason.NEEDS_ARGUMENTS, "launched no kernel", usage)
     if failed and not result.dispatch_count and _verdict_patterns("wants", "data").search(failed):
         return RunVerdict("failed", Reason.NEEDS_DATA, "launched no kernel", failed)
-    unsupported = _UNSUPPORTED.findall(result.stderr)
+    unsupported = result.subjects(NoticeKind.UNSUPPORTED_CALL)
     if failed and unsupported:
         return RunVerdict(
             "failed", Reason.UNSUPPORTED_CALL, "not supported by the simulator: " + ", ".join(unsupported), failed
@@ -123,7 +120,7 @@ def _ended_well(result: RunResult, text: str, failed: str, passed: str) -> RunVe
 
 
 def _judge_stopped(result: RunResult, unasked: bool) -> RunVerdict:
-    unsupported = _UNSUPPORTED.findall(result.stderr)
+    unsupported = result.subjects(NoticeKind.UNSUPPORTED_CALL)
     message = result.message
     if unsupported and result.reason == Reason.HOST_CRASH:
         return RunVerdict("failed", Reason.UNSUPPORTED_CALL, f"{message} after: " + ", ".join(unsupported))

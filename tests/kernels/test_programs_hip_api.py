@@ -10,6 +10,7 @@ from hip_programs import FOLDER, RUNTIME_SOURCES, require_compiler, run
 
 from hipsynth import toolchain
 from hipsynth.simulator import api
+from hipsynth.simulator.run_result import NoticeKind
 
 # The calls that real HIP programs make, by how many of 937 public programs make them (our own count), most first.
 # hipLaunchKernelGGL and hipGetDeviceProperties are macros over hipLaunchKernel and hipGetDevicePropertiesR0600.
@@ -80,9 +81,14 @@ def test_device_properties_come_from_the_arch_table(arch: str, line: str, tmp_pa
 
 
 def test_unsupported_calls_say_so(tmp_path: Path) -> None:
-    assert "hipGraphicsUnmapResources is not supported by the simulator" in run("api_device", tmp_path).stderr
+    done = run("api_device", tmp_path)
+    assert "hipGraphicsUnmapResources is not supported by the simulator" in done.stderr
+    assert "hipGraphicsUnmapResources" in done.subjects(NoticeKind.UNSUPPORTED_CALL)
 
 
 def test_wild_pointers_and_lying_code_objects_are_errors(tmp_path: Path) -> None:
     done = run("wild_pointers", tmp_path)
     assert (done.status, done.exit_code, done.stdout) == ("ok", 0, "survived\n"), done
+    assert [len(done.subjects(kind)) for kind in NoticeKind] == [0, 1, 1], "many refusals of memory are said once"
+    assert done.subjects(NoticeKind.MISSING_CODE_OBJECT) == ["none.hsaco"]
+    assert done.stderr.count("hipsynth: out of device memory") == done.stderr.count("hipsynth: no such code") == 1

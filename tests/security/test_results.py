@@ -29,7 +29,8 @@ KERNEL: dict[str, Any] = {
     "block": [64, 1, 1], "duration_ns": 10, "counters": {"SQ_WAVES": 1},
 }  # fmt: skip
 DOCUMENT: dict[str, Any] = {
-    "status": "ok", "reason": "", "message": "", "warnings": [], "finished": True, "signal": 0, "clock_ns": 12.5,
+    "status": "ok", "reason": "", "message": "", "warnings": [], "races": [], "notices": [],
+    "finished": True, "signal": 0, "clock_ns": 12.5,
     "dispatch_count": 1, "refused_launches": 0, "module_kernels": 1, "device_ms": 3,
     "kernels": [KERNEL], "shapes": [], "dispatches": [KERNEL],
     "budget": [],
@@ -119,6 +120,10 @@ FORGED = {
     "a kernel that is none": changed(kernels=[3]),
     "many dispatches": changed(dispatches=[KERNEL] * 65),
     "many warnings": changed(warnings=["w"] * 17),
+    "many races": changed(races=["r"] * 17),
+    "race without words": changed(races=[1]),
+    "unknown notice": changed(notices=[{"kind": "joy", "subject": "hipFancy"}]),
+    "notice about nothing": changed(notices=[{"kind": "unsupported_call"}]),
     "long text": changed(warnings=["w" * 70_000]),
     "a dispatch of no kernel": changed(kernels=[]),
     "no dispatch": kernel(dispatches=0),

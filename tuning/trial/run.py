@@ -86,7 +86,7 @@ class Trial:
     kernels: tuple[KernelRecord, ...] = ()
     outputs: tuple[Output, ...] = ()
     recorded: Mapping[int, bytes] | None = None
-    warnings: tuple[str, ...] = ()
+    races: tuple[str, ...] = ()  # where they were looked for
     sampled: bool = False
     cpu_s: float = 0.0
     transfers: tuple[Transfer, ...] = ()
@@ -140,7 +140,7 @@ def run_trial(text: str, target: Target, conditions: Conditions | None = None) -
         measured_kernels(result.kernels, target.arch),
         result.outputs,
         recorded,
-        result.warnings,
+        result.races,
         result.sampled,
         result.cpu_s,
         result.transfers,

@@ -111,18 +111,6 @@ void advise_pages(uint64_t start, uint64_t bytes, bool sampled) {
   madvise(reinterpret_cast<void*>(start), bytes, sampled && bytes >= kSparse ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
 }
 
-// Writes zeros; whole pages of many are given back, and read as zeros.
-void clear(uint8_t* start, uint64_t bytes) {
-  const uint64_t at = reinterpret_cast<uint64_t>(start), first = round_up(at, kPage),
-                 last = (at + bytes) / kPage * kPage;
-  if (bytes < kLarge || madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED) != 0) {
-    std::memset(start, 0, bytes);
-    return;
-  }
-  std::memset(start, 0, first - at);
-  std::memset(reinterpret_cast<void*>(last), 0, at + bytes - last);
-}
-
 bool move_pages(uint64_t from, uint64_t to, uint64_t bytes) {
   void* got =
       mremap(reinterpret_cast<void*>(from), bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, reinterpret_cast<void*>(to));
@@ -159,6 +147,7 @@ void* Memory::allocate(uint64_t bytes, Kind kind, uint64_t align) {
     throw SimError("out_of_memory", "device memory: " + std::to_string(bytes) + " bytes asked for, " +
                                         std::to_string(m.limit - m.used) + " of " + std::to_string(m.limit) + " free");
   }
+  if (bytes > kSlotBytes) throw SimError("out_of_memory", "device address space exhausted");
   // First fit, so that a loop of malloc and free does not walk through the address space.
   uint64_t at = internal(kind) ? m.base : round_up(m.base + kInternalBytes, align);
   const uint64_t end = internal(kind) ? m.base + kInternalBytes : m.virtual_start();
@@ -167,7 +156,7 @@ void* Memory::allocate(uint64_t bytes, Kind kind, uint64_t align) {
     if (at + need + kGuard <= it->first) break;
     at = round_up(it->first + pages_of(it->second) + kGuard, align);
   }
-  if (need > end || at + need > end) throw SimError("out_of_memory", "device address space exhausted");
+  if (at + need > end) throw SimError("out_of_memory", "device address space exhausted");
   m.changes();
   m.allocations[at] = Allocation{at, bytes, kind};
   if (counted(kind)) m.used += bytes;

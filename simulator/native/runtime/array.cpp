@@ -48,7 +48,7 @@ hipError_t create(hipArray_t* out, const hipChannelFormatDesc& channels, hipExte
     if (!usable(channels)) return hipErrorInvalidValue;
     auto array =
         std::make_unique<hipArray>(hipArray{channels, extent.width, extent.height, extent.depth, flags, nullptr});
-    array->data = rt.memory().allocate(array->pitch() * array->rows() * array->slices(), Memory::Kind::device);
+    array->data = rt.memory().allocate(array->bytes(), Memory::Kind::device);
     arrays().insert(array.get());
     *out = array.release();
     return hipSuccess;
@@ -100,7 +100,7 @@ hipError_t copy_run(hipArray_t array, size_t offset, void* other, size_t bytes, 
                     hipStream_t stream) {
   return call([&](Runtime& rt) -> hipError_t {
     if (!known(array)) return hipErrorInvalidHandle;
-    const size_t size = array->pitch() * array->rows() * array->slices();
+    const size_t size = array->bytes();
     if (offset > size || bytes > size - offset) return hipErrorInvalidValue;
     char* at = static_cast<char*>(array->data) + offset;
     return to_array ? copy(rt, at, other, bytes, kind, stream) : copy(rt, other, at, bytes, kind, stream);

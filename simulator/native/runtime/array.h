@@ -13,6 +13,10 @@ struct hipArray {
   size_t pitch() const { return width * element(); }
   size_t rows() const { return height == 0 ? 1 : height; }
   size_t slices() const { return depth == 0 ? 1 : depth; }
+  size_t bytes() const {
+    using hipsynth::runtime::saturating_product;
+    return saturating_product(saturating_product(width, element()), saturating_product(rows(), slices()));
+  }
 };
 
 namespace hipsynth::runtime {

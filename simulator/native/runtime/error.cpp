@@ -38,10 +38,7 @@ hipError_t finish(hipError_t error) {
 }
 
 hipError_t not_supported(const char* function) {
-  static std::mutex mutex;
-  static std::set<std::string> told;
-  std::lock_guard<std::mutex> lock(mutex);
-  if (told.insert(function).second) std::fprintf(stderr, "hipsynth: %s is not supported by the simulator\n", function);
+  Runtime::get().tell(Notice::unsupported_call, function, std::string(function) + " is not supported by the simulator");
   return finish(hipErrorNotSupported);
 }
 

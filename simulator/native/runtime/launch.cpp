@@ -46,8 +46,15 @@ void warn_of_out_of_bounds(Runtime& rt, const ihipModuleSymbol_t& function, cons
 // Names the first race of each kernel, where they are looked for.
 void warn_of_race(Runtime& rt, const KernelInfo& kernel, const Dispatch& done) {
   if (done.first_race.empty() || !rt.racing_kernels.insert(kernel.symbol).second) return;
-  rt.results.warn("race: " + done.first_race);
+  rt.results.add_race(done.first_race);
 }
+
+// Names the kernel that is simulated, for the message of a crash.
+struct RunningKernel {
+  Runtime& rt;
+  RunningKernel(Runtime& runtime, const KernelInfo& kernel) : rt(runtime) { rt.running = kernel.name.c_str(); }
+  ~RunningKernel() { rt.running = nullptr; }
+};
 
 hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
   const KernelInfo& kernel = *request.kernel->info;
@@ -63,11 +70,11 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
   launch.args = request.args;
   launch.cooperative = request.cooperative;
   launch.stack_bytes = static_cast<uint32_t>(std::min<size_t>(rt.stack_limit, UINT32_MAX));
-  rt.running = kernel.name.c_str();
   rt.check_time();
   const double start = processor_seconds();
   Dispatch done;
   try {
+    const RunningKernel running(rt, kernel);
     rt.sharing.observe(*rt.device, launch);
     rt.recorder.before_launch(*rt.device, launch, request.kernel->variant);
     done = rt.device->launch(launch);
@@ -82,7 +89,6 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
     done.grid = launch.grid;
     done.block = launch.block;
   }
-  rt.running = nullptr;
   print(done.printf_output, done.printf_errors);
   warn_of_out_of_bounds(rt, *request.kernel, done);
   warn_of_race(rt, kernel, done);
@@ -283,8 +289,9 @@ HIPSYNTH_EXPORT hipError_t hipExtLaunchKernel(const void* stub, dim3 grid, dim3 
 
 // The old launch sequence: hipConfigureCall, hipSetupArgument, hipLaunchByPtr.
 namespace {
+constexpr size_t kMostArgumentBytes = 64 << 10;  // the compiler takes 4 KiB
 thread_local std::vector<uint8_t> staged_arguments;
-}
+}  // namespace
 
 HIPSYNTH_EXPORT hipError_t hipConfigureCall(dim3 grid, dim3 block, size_t lds, hipStream_t stream);
 HIPSYNTH_EXPORT hipError_t __hipPushCallConfiguration(dim3 grid, dim3 block, size_t lds, hipStream_t stream);
@@ -296,7 +303,8 @@ HIPSYNTH_EXPORT hipError_t hipConfigureCall(dim3 grid, dim3 block, size_t lds, h
 }
 
 HIPSYNTH_EXPORT hipError_t hipSetupArgument(const void* arg, size_t size, size_t offset) {
-  if (arg == nullptr) return finish(hipErrorInvalidValue);
+  if (arg == nullptr || size > kMostArgumentBytes || offset > kMostArgumentBytes - size)
+    return finish(hipErrorInvalidValue);
   if (staged_arguments.size() < offset + size) staged_arguments.resize(offset + size);
   std::memcpy(staged_arguments.data() + offset, arg, size);
   return hipSuccess;

@@ -9,6 +9,10 @@ namespace {
 
 constexpr size_t kPitchAlignment = 256;  // bytes; hipDeviceProp_t::texturePitchAlignment of the runtime
 
+size_t padded_pitch(size_t width) {
+  return saturating_product(width / kPitchAlignment + (width % kPitchAlignment != 0), kPitchAlignment);
+}
+
 uint64_t address(const void* p) { return reinterpret_cast<uint64_t>(p); }
 
 hipError_t allocate_device(void** out, size_t bytes) {
@@ -140,8 +144,8 @@ HIPSYNTH_EXPORT hipError_t hipHostGetFlags(unsigned* flags, void* p) {
 HIPSYNTH_EXPORT hipError_t hipMallocPitch(void** p, size_t* pitch, size_t width, size_t height) {
   return call([&](Runtime& rt) -> hipError_t {
     if (pitch == nullptr) return hipErrorInvalidValue;
-    *pitch = (width + kPitchAlignment - 1) / kPitchAlignment * kPitchAlignment;
-    return allocate(rt, p, *pitch * height, Memory::Kind::device);
+    *pitch = padded_pitch(width);
+    return allocate(rt, p, saturating_product(*pitch, height), Memory::Kind::device);
   });
 }
 
@@ -152,9 +156,10 @@ HIPSYNTH_EXPORT hipError_t hipMemAllocPitch(void** p, size_t* pitch, size_t widt
 HIPSYNTH_EXPORT hipError_t hipMalloc3D(hipPitchedPtr* out, hipExtent extent) {
   return call([&](Runtime& rt) -> hipError_t {
     if (out == nullptr) return hipErrorInvalidValue;
-    size_t pitch = (extent.width + kPitchAlignment - 1) / kPitchAlignment * kPitchAlignment;
-    hipError_t error = allocate(rt, &out->ptr, pitch * extent.height * extent.depth, Memory::Kind::device);
-    out->pitch = pitch;
+    const size_t bytes =
+        saturating_product(saturating_product(padded_pitch(extent.width), extent.height), extent.depth);
+    hipError_t error = allocate(rt, &out->ptr, bytes, Memory::Kind::device);
+    out->pitch = padded_pitch(extent.width);
     out->xsize = extent.width;
     out->ysize = extent.height;
     return error;

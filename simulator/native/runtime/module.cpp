@@ -82,7 +82,7 @@ HIPSYNTH_EXPORT hipError_t hipModuleLoad(hipModule_t* out, const char* path) {
     try {
       bytes = read_file(path);
     } catch (const std::exception&) {
-      std::fprintf(stderr, "hipsynth: no such code object: %s\n", path);
+      rt.tell(Notice::missing_code_object, path, std::string("no such code object: ") + path);
       return hipErrorFileNotFound;
     }
     return load_module(rt, out, {bytes.begin(), bytes.end()});

@@ -360,6 +360,19 @@ void Results::warn(const std::string& message) {
   warnings_ += (warnings_.empty() ? "" : ", ") + json_string(message);
 }
 
+void Results::add_race(const std::string& description) {
+  if (raced_++ >= kKeptWarnings) return;
+  races_ += (races_.empty() ? "" : ", ") + json_string(description);
+}
+
+bool Results::note(Notice kind, const std::string& subject) {
+  const bool once = kind == Notice::out_of_memory;  // many programs ask again for less, or go on without
+  if (noted_.size() >= kKeptNotices || !noted_.emplace(kind, once ? "" : subject).second) return false;
+  notices_ += std::string(notices_.empty() ? "" : ", ") + "{\"kind\": \"" + kNotices[static_cast<size_t>(kind)] +
+              "\", \"subject\": " + json_string(subject.substr(0, kNoticeChars)) + "}";
+  return true;
+}
+
 void Results::fail(const std::string& reason, const std::string& message) {
   if (failed_) return;
   failed_ = true;
@@ -384,9 +397,11 @@ void Results::write(bool finished, int signal) const {
                 finished ? "true" : "false", signal, static_cast<unsigned long long>(clock_ns_),
                 static_cast<unsigned long long>(dispatches_), static_cast<unsigned long long>(refused_),
                 static_cast<unsigned long long>(module_kernels_), static_cast<unsigned long long>(device_s_ * 1e3));
-  for (const std::string_view text : {std::string_view("{"), std::string_view(status_), std::string_view(fault_),
-                                      std::string_view(warned_at_), std::string_view(", \"warnings\": ["),
-                                      std::string_view(warnings_), std::string_view("]"), std::string_view(head)}) {
+  for (const std::string_view text :
+       {std::string_view("{"), std::string_view(status_), std::string_view(fault_), std::string_view(warned_at_),
+        std::string_view(", \"warnings\": ["), std::string_view(warnings_), std::string_view("], \"races\": ["),
+        std::string_view(races_), std::string_view("], \"notices\": ["), std::string_view(notices_),
+        std::string_view("]"), std::string_view(head)}) {
     out.put(text);
   }
   for (size_t i = 0; i < totals_.size(); ++i) {

@@ -28,6 +28,11 @@ std::string json_string(const std::string& text);
 enum class Transfer { to_device, to_host, on_device, fill };
 inline constexpr std::array kTransfers = {"host_to_device", "device_to_host", "device_to_device", "fill"};
 
+// What the runtime had to refuse a program; their names in the document are kNotices.
+enum class Notice { unsupported_call, out_of_memory, missing_code_object };
+inline constexpr std::array kNotices = {"unsupported_call", "out_of_memory", "missing_code_object"};
+inline constexpr size_t kKeptNotices = 64, kNoticeChars = 1000;
+
 // Which build of a kernel a launch was of. `variant`: members of the kernel's JSON object that tell what it was
 // specialized for; builds that differ in them are kept apart. `module`: its serial number. `elf`: the code object if it
 // was loaded at run time, else null.
@@ -44,6 +49,8 @@ class Results {
   void add_transfer(Transfer kind, double bytes, double ns);
   void add_device_time(double s) { device_s_ += s; }
   void warn(const std::string& message);                             // keeps at most kKeptWarnings
+  void add_race(const std::string& description);                     // likewise
+  bool note(Notice kind, const std::string& subject);                // false: kept already, or one too many
   void fail(const std::string& reason, const std::string& message);  // only the first failure is kept
   // The instruction that failed, by its address in the code object that defines the kernel.
   void set_fault(const std::string& symbol, uint64_t address);
@@ -115,8 +122,9 @@ class Results {
   std::string fault_, warned_at_;  // rendered, with a comma before it
   std::string outputs_;            // rendered digests (trial.h)
   std::string host_operators_ = "{}";
-  std::string warnings_;  // rendered, with commas between them
-  size_t warned_ = 0;
+  std::string warnings_, races_, notices_;  // rendered, with commas between them
+  size_t warned_ = 0, raced_ = 0;
+  std::set<std::pair<Notice, std::string>> noted_;
   bool failed_ = false;
   double clock_ns_ = 0, clock_start_ns_ = 0;
   uint64_t dispatches_ = 0, refused_ = 0, since_new_ = 0;

@@ -275,7 +275,6 @@ void Runtime::stop(const std::string& reason, const std::string& message) {
 hipError_t Runtime::fail(const std::string& reason, const std::string& message) {
   if (!config.embedded) stop(reason, message);
   failure = reason + "\n" + message;
-  running = nullptr;
   return hipErrorLaunchFailure;
 }
 
@@ -318,6 +317,14 @@ void Runtime::watch_time() {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
+void Runtime::tell(Notice kind, const std::string& subject, const std::string& message) {
+  const std::lock_guard<std::recursive_mutex> lock(mutex);
+  if (!results.note(kind, subject)) return;
+  std::fprintf(stderr, "hipsynth: %s\n", message.c_str());
+  results.render();
+  results.write(false, 0);  // the program may not come to another checkpoint
+}
+
 void Runtime::checkpoint() {
   const double now = host_seconds();
   if (now - last_write_s_ < std::min(kLongestInterval_s, write_cost_s_ / kWriteShare)) return;
@@ -355,9 +362,7 @@ hipError_t call(const std::function<hipError_t(Runtime&)>& body) {
     return finish(body(rt));
   } catch (const SimError& error) {
     if (error.reason == "out_of_memory") {
-      static bool told = false;  // many programs ignore the error code
-      if (!told) std::fprintf(stderr, "hipsynth: out of device memory: %s\n", error.what());
-      told = true;
+      rt.tell(Notice::out_of_memory, error.what(), std::string("out of device memory: ") + error.what());
       return finish(hipErrorOutOfMemory);
     }
     return finish(rt.fail(error.reason, error.what()));

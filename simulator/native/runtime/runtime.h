@@ -127,7 +127,7 @@ class Runtime {
   std::map<const void*, Pinned> pinned;               // by address
   std::map<uint64_t, std::map<int, int>> placement;   // advice by allocation and attribute (placement.cpp)
   std::map<const void*, ihipModuleSymbol_t> kernels;  // host stub -> resolved kernel
-  const char* volatile running = nullptr;             // the kernel being simulated, for crash messages
+  const char* volatile running = nullptr;             // the kernel being simulated, for crash messages; set by dispatch
   std::string failure;                                // of an embedded process: reason, new line, message; "" if none
   double uncertain_ns = 0;                            // of launches since their caches were cleared (scripts.cpp)
 
@@ -177,6 +177,8 @@ class Runtime {
   // The results from here on are a new document, of an idle device with empty caches; see Device::observe_launches.
   void begin_results(uint32_t sampling_units, bool lines);
   void check_time();  // stops the program if it has used its processor time
+  // Says on stderr, once, what had to be refused, and keeps it in the results.
+  void tell(Notice kind, const std::string& subject, const std::string& message);
   void checkpoint();  // writes results if enough time has passed since the last write
 
  private:
@@ -197,6 +199,12 @@ hipError_t not_supported(const char* function);
 
 // Runs one API call: locks, fails if there is no device, turns exceptions into error codes or ends the program.
 hipError_t call(const std::function<hipError_t(Runtime&)>& body);
+
+// SIZE_MAX on overflow: more than there is of anything.
+inline size_t saturating_product(size_t a, size_t b) {
+  size_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? SIZE_MAX : product;
+}
 
 // Allocation (memory.cpp).
 hipError_t allocate(Runtime& rt, void** out, size_t bytes, Memory::Kind kind);

@@ -135,7 +135,9 @@ hipError_t describe(Runtime& rt, const hipResourceDesc& r, bool normalised, Obje
     image->width = static_cast<uint32_t>(p.width);
     image->height = static_cast<uint32_t>(p.height);
     image->pitch = static_cast<uint32_t>(p.pitchInBytes / bytes);
-    if (rt.memory().find(image->base, p.pitchInBytes * p.height) == nullptr) return hipErrorInvalidValue;
+    if (p.pitchInBytes / bytes > UINT32_MAX || p.height > UINT32_MAX || p.width > UINT32_MAX ||
+        rt.memory().find(image->base, saturating_product(p.pitchInBytes, p.height)) == nullptr)
+      return hipErrorInvalidValue;
   } else if (r.resType == kLinear) {
     const auto& l = r.res.linear;
     hipsynth::TexelBuffer buffer;

@@ -36,6 +36,27 @@ void copies(char* device) {
   FAILS(hipMemset2D(device, size_t{1} << 63, 0, 8, 3), hipErrorInvalidValue);
 }
 
+// Sizes whose product does not fit 64 bits, or that no address space holds.
+void sizes() {
+  const size_t half = size_t{1} << 32, all = ~size_t{0};
+  void* p;
+  size_t pitch;
+  FAILS(hipMallocPitch(&p, &pitch, half, half), hipErrorOutOfMemory);
+  FAILS(hipMallocPitch(&p, &pitch, all, 1), hipErrorOutOfMemory);
+  hipPitchedPtr box;
+  FAILS(hipMalloc3D(&box, hipExtent{half, half, 1}), hipErrorOutOfMemory);
+  FAILS(hipMalloc3D(&box, hipExtent{half, 16, half}), hipErrorOutOfMemory);
+  FAILS(hipHostMalloc(&p, all, 0), hipErrorOutOfMemory);
+  FAILS(hipHostMalloc(&p, size_t{1} << 60, 0), hipErrorOutOfMemory);
+  FAILS(hipMalloc(&p, all), hipErrorOutOfMemory);
+  hipArray_t array;
+  const hipChannelFormatDesc channels = hipCreateChannelDesc(32, 32, 32, 32, hipChannelFormatKindFloat);
+  FAILS(hipMallocArray(&array, &channels, size_t{1} << 60, 1, 0), hipErrorOutOfMemory);
+  FAILS(hipMallocArray(&array, &channels, half, half >> 4, 0), hipErrorOutOfMemory);
+  FAILS(hipSetupArgument(&p, 8, all - 4), hipErrorInvalidValue);
+  FAILS(hipSetupArgument(&p, all, 8), hipErrorInvalidValue);
+}
+
 // A copy in a graph whose host memory has gone by the time it runs.
 void late_copy(char* device) {
   void* host = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -99,8 +120,11 @@ int main() {
   char* device;
   OK(hipMalloc(&device, 4096));
   copies(device);
+  sizes();
   late_copy(device);
   modules();
+  hipModule_t module;
+  FAILS(hipModuleLoad(&module, "none.hsaco"), hipErrorFileNotFound);
   std::printf("survived\n");
   return 0;
 }

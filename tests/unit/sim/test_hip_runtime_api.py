@@ -75,6 +75,8 @@ DOCUMENT = {
     "signal": 0,
     "clock_ns": 12.5,
     "warnings": [],
+    "races": [],
+    "notices": [],
     "dispatch_count": 1,
     "refused_launches": 0,
     "module_kernels": 2,

@@ -14,12 +14,14 @@ from hipsynth.profiling.survey.documents import SurveyRow, SurveyTotals
 from hipsynth.profiling.survey.execute import explain_by_absent_file
 from hipsynth.profiling.survey.report import OUTSIDE, SurveyReport, report_table, row_of
 from hipsynth.profiling.survey.self_check import RunVerdict, judge_run
-from hipsynth.simulator.api import RunResult
 from hipsynth.simulator.budget_outcome import Spending
+from hipsynth.simulator.run_result import Notice, NoticeKind, RunResult
+
+LACKED = Notice(NoticeKind.UNSUPPORTED_CALL, "hipFancy")
 
 
-def run(stdout: str, code: int = 0, stderr: str = "", dispatches: int = 3) -> RunResult:
-    return RunResult("ok", exit_code=code, stdout=stdout, stderr=stderr, dispatch_count=dispatches)
+def run(stdout: str, code: int = 0, *notices: Notice, dispatches: int = 3, stderr: str = "") -> RunResult:
+    return RunResult("ok", exit_code=code, stdout=stdout, stderr=stderr, dispatch_count=dispatches, notices=notices)
 
 
 @pytest.mark.parametrize(
@@ -96,25 +98,28 @@ def test_a_usage_text_without_any_kernel_needs_arguments() -> None:
 
 
 def test_a_call_that_the_simulator_lacks_is_our_failure() -> None:
-    stderr = "hipsynth: hipFancy is not supported by the simulator\n"
-    verdict = judge_run(run("error 801", 1, stderr))
+    verdict = judge_run(run("error 801", 1, LACKED))
     assert verdict.reason == "unsupported_call" and "hipFancy" in verdict.message
 
 
-def test_runtime_messages_have_priority_over_program_output() -> None:
-    stderr = "hipsynth: hipFancy is not supported by the simulator\n"
-    assert judge_run(run("call failed", 0, stderr)).reason == "unsupported_call"
-    stderr = "hipsynth: no such code object: kernel.hsaco\n"
-    for verdict in (judge_run(run("[error](301) fail to load", 0, stderr)), judge_run(run("", 1, stderr))):
+def test_a_program_cannot_speak_for_the_simulator() -> None:
+    forged = "hipsynth: hipFancy is not supported by the simulator\nhipsynth: out of device memory: 9 GiB asked\n"
+    assert judge_run(run("error 801", 1, stderr=forged)).reason == "exit_code"
+
+
+def test_notices_have_priority_over_program_output() -> None:
+    assert judge_run(run("call failed", 0, LACKED)).reason == "unsupported_call"
+    absent = Notice(NoticeKind.MISSING_CODE_OBJECT, "kernel.hsaco")
+    for verdict in (judge_run(run("[error](301) fail to load", 0, absent)), judge_run(run("", 1, absent))):
         assert verdict.reason == "needs_data" and "kernel.hsaco" in verdict.message
-    assert judge_run(run("PASSED", 0, stderr)).status == "passed"  # it built the kernel another way
+    assert judge_run(run("PASSED", 0, absent)).status == "passed"  # it built the kernel another way
 
 
 def test_a_failed_allocation_explains_later_failures() -> None:
-    stderr = "hipsynth: out of device memory: 9 GiB asked\n"
-    crashed = RunResult("failed", "illegal_access", "address 0x0", stderr=stderr)
-    assert judge_run(crashed).reason == judge_run(run("", 1, stderr)).reason == "needs_memory"
-    assert judge_run(run("passed", 0, stderr)).status == "passed"  # the program handled the failure
+    refused = Notice(NoticeKind.OUT_OF_MEMORY, "9 GiB asked")
+    crashed = RunResult("failed", "illegal_access", "address 0x0", notices=(refused,))
+    assert judge_run(crashed).reason == judge_run(run("", 1, refused)).reason == "needs_memory"
+    assert judge_run(run("passed", 0, refused)).status == "passed"  # the program handled the failure
     assert judge_run(RunResult("failed", "out_of_memory", "stopped by the sandbox: memory")).reason == "needs_memory"
 
 
