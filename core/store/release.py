@@ -18,12 +18,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NotRequired, TypedDict, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import open_regular, read_regular
 from hipsynth.core.languages import HIP
@@ -78,26 +78,36 @@ class ShardOrigin:
     workers: int = 1
 
 
-class ShardFacts(TypedDict):
-    """What release.json tells of a labelled shard: its tools (backend, version, ...), how many programs, labels and
-    failed items it has, the reasons of these, and how it was made (a ShardOrigin), if that is known."""
+@dataclass(frozen=True)
+class ShardFacts:
+    """What release.json tells of a labelled shard: its tools (TOOLS and "version"), how many programs, labels and
+    failed items it has, the reasons of these, and how it was made, if that is known."""
 
-    tools: dict[str, str]
+    tools: Mapping[str, str]
     programs: int
     labels: int
     failures: int
-    reasons: dict[str, int]
-    origin: NotRequired[dict[str, int | float | str | None]]
+    reasons: Mapping[str, int]
+    origin: ShardOrigin | None = None
 
 
-class ReleaseFacts(TypedDict):
-    """The content of release.json; `shards` by number."""
+@dataclass(frozen=True)
+class ReleaseFacts:
+    """The content of release.json; `shards` by number, as four digits."""
 
     format: int
     schema_version: int
-    metric_ids: list[str]
-    counters: list[str]
-    shards: dict[str, ShardFacts]
+    metric_ids: tuple[str, ...]
+    counters: tuple[str, ...]
+    shards: Mapping[str, ShardFacts]
+
+    def shard(self, number: int) -> ShardFacts:
+        """Raises BadInput "corrupt" if a row is of a shard that release.json does not know."""
+        name = f"{number:04}"
+        if name not in self.shards:
+            problem = f"{FACTS} says nothing of shard {name}, of which there are rows"
+            raise BadInput(problem, remedy="restore it", reason=Reason.CORRUPT)
+        return self.shards[name]
 
 
 class Release(Corpus):
@@ -106,9 +116,9 @@ class Release(Corpus):
     def __init__(self, root: Path, facts: ReleaseFacts, named: Sequence[str], damaged: Sequence[str]) -> None:
         self.root, self.facts = root, facts
         empty: dict[str, tuple[files.Shard, ...]] = dict.fromkeys(KINDS, ())
-        self.manifest = files.Manifest(facts["schema_version"], tuple(facts["metric_ids"]), empty)
+        self.manifest = files.Manifest(facts.schema_version, facts.metric_ids, empty)
         self.damaged = tuple(damaged)
-        failed = sum(shard["failures"] for shard in facts["shards"].values())
+        failed = sum(shard.failures for shard in facts.shards.values())
         self.notes = (f"{root}: {failed:,} failed items of the labelled shards are not part of the release",)
         self._named = named
 
@@ -147,7 +157,7 @@ class Release(Corpus):
         return {opcode for row in self.read("programs")["opcodes"].to_pylist() for opcode in row or ()}
 
     def _labels_schema(self) -> pa.Schema:
-        return labels_schema(self.metric_ids, self.facts["counters"])
+        return labels_schema(self.metric_ids, self.facts.counters)
 
     def _read_table(self, kind: str) -> pa.Table:
         if kind == "programs":
@@ -161,24 +171,23 @@ def read_facts(root: Path) -> ReleaseFacts:
     """The content of release.json. Raises BadInput: "corrupt", "schema_version", or a reason of read_regular."""
     path = root / FACTS
     try:
-        facts = json.loads(read_regular(path, FACTS_BYTES, inside=root))
-        if facts["format"] != FORMAT:
+        document = json.loads(read_regular(path, FACTS_BYTES, inside=root))
+        if document["format"] != FORMAT:
             raise BadInput(
-                f"{path}: release format {facts['format']}, this installation reads {FORMAT}",
+                f"{path}: release format {document['format']}, this installation reads {FORMAT}",
                 remedy="use the hipsynth version that wrote it",
                 reason=Reason.SCHEMA_VERSION,
             )
-        files.check_version(path, facts["schema_version"])
-        names = [*facts["metric_ids"], *facts["counters"]]
-        if not all(isinstance(name, str) and name.isidentifier() for name in names):
+        files.check_version(path, document["schema_version"])
+        facts = from_json(ReleaseFacts, document)
+        if not all(name.isidentifier() for name in (*facts.metric_ids, *facts.counters)):
             raise ValueError("metric_ids or counters is not a list of names")
-        for number, shard in facts["shards"].items():
-            if not number.isdecimal() or not all(isinstance(shard["tools"][name], str) for name in TOOLS):
+        for number, shard in facts.shards.items():
+            if not number.isdecimal() or not {*TOOLS, "version"} <= shard.tools.keys():
                 raise ValueError(f"shard {number!r} has no tools")
-            int(shard["failures"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadInput(f"{path}: damaged", cause=repr(error), remedy="restore it", reason=Reason.CORRUPT) from error
-    return cast(ReleaseFacts, facts)
+    return facts
 
 
 def read_sums(root: Path) -> dict[str, str]:
@@ -228,12 +237,12 @@ def _as_measurements(labels: pa.Table, facts: ReleaseFacts, metric_ids: Sequence
     same = ("arguments", "arch", "flags", "device", "lineage", "family", "exit_code", "kernel_index", "kernel")
     columns: dict[str, object] = {name: labels[name] for name in (*same, "dispatches", "same_shape", "duration_ns")}
     columns |= {"measurement_id": labels["id"], "program_id": labels["program"], "origin": pa.repeat("synthetic", n)}
-    tools = [facts["shards"][f"{shard:04}"]["tools"] for shard in labels["shard"].to_pylist()]
+    tools = [facts.shard(shard).tools for shard in labels["shard"].to_pylist()]
     columns |= {name: pa.array([row[name] for row in tools], _TEXT) for name in TOOLS}
     schema = schema_of("measurements", metric_ids)
     columns |= {dimension: _build_triples(labels, dimension, schema) for dimension in ("grid", "block")}
     columns["provenance"] = _provenance_column(labels, schema)
-    columns["counters"] = _counter_means(labels, facts["counters"], schema)
+    columns["counters"] = _counter_means(labels, facts.counters, schema)
     empty = pa.repeat("", n)
     columns |= {"symbol": empty, "signature": empty, "language": pa.repeat(HIP, n), "meta": pa.repeat("{}", n)}
     versions = pa.array([row["version"] for row in tools], _TEXT)

@@ -9,8 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hipsynth.core.documents import from_json
-from hipsynth.core.store.release import ReleaseFacts, ShardOrigin
+from hipsynth.core.store.release import ReleaseFacts
 from hipsynth.core.store.splits import RELEASED
 from hipsynth.profiling.metrics.bottleneck import unit_name
 from hipsynth.synth.release.column_dictionary import column_lines
@@ -81,7 +80,7 @@ def _making_lines(facts: ReleaseFacts, labels: pa.Table) -> Iterator[str]:
     )
     if plan is None:
         return
-    numbers = sorted(map(int, facts["shards"]))
+    numbers = sorted(map(int, facts.shards))
     yield from ("", "## Make it again, or make the rest", "")
     yield (
         f"It has {len(numbers)} of the {plan.shards} shards of the plan `{name}` in synth/release/release.toml "
@@ -91,7 +90,7 @@ def _making_lines(facts: ReleaseFacts, labels: pa.Table) -> Iterator[str]:
     yield "A shard follows from its seed and the versions of generator, previews and compiler:"
     yield from ("", "| shards | generator | previews | compiler | headers |", "|---|---|---|---|---|")
     yield from (*_version_rows(facts), "")
-    origins = [from_json(ShardOrigin, shard["origin"]) for shard in facts["shards"].values() if "origin" in shard]
+    origins = [shard.origin for shard in facts.shards.values() if shard.origin is not None]
     timed = [(origin.seconds, origin.workers) for origin in origins if origin.seconds is not None]
     if timed:
         elapsed, of_workers = sum(seconds for seconds, _ in timed), sum(seconds * workers for seconds, workers in timed)
@@ -101,7 +100,7 @@ def _making_lines(facts: ReleaseFacts, labels: pa.Table) -> Iterator[str]:
 
 def _backend_of(facts: ReleaseFacts) -> str:
     """The backend of all labels of a release; "sim" without any."""
-    return next((shard["tools"]["backend"] for shard in facts["shards"].values()), "sim")
+    return next((shard.tools["backend"] for shard in facts.shards.values()), "sim")
 
 
 def _number_ranges(numbers: Sequence[int]) -> str:
@@ -117,9 +116,9 @@ def _number_ranges(numbers: Sequence[int]) -> str:
 
 def _version_rows(facts: ReleaseFacts) -> Iterator[str]:
     versions: dict[tuple[str, ...], list[int]] = {}
-    for number, shard in facts["shards"].items():
-        tools = shard["tools"]
-        key = str(shard.get("origin", {}).get("grammar", "")), tools["version"], tools["compiler"], tools["headers"]
+    for number, shard in facts.shards.items():
+        tools = shard.tools
+        key = shard.origin.grammar if shard.origin else "", tools["version"], tools["compiler"], tools["headers"]
         versions.setdefault(key, []).append(int(number))
     yield from (f"| {_number_ranges(numbers)} | {' | '.join(key)} |" for key, numbers in versions.items())
 
@@ -178,13 +177,13 @@ def _count_rows(path: Path) -> int:
 def _contents_lines(facts: ReleaseFacts, tables: Mapping[str, pa.Table]) -> Iterator[str]:
     labels, programs = tables["labels"], tables["programs"]
     failed = Counter[str]()
-    for shard in facts["shards"].values():
-        failed.update(shard["reasons"])
+    for shard in facts.shards.values():
+        failed.update(shard.reasons)
     yield from ("", "## Contents", "")
     families, lineages = (len(set(programs[name].to_pylist())) for name in ("family", "lineage"))
     yield (
         f"{labels.num_rows:,} labels of {programs.num_rows:,} programs, {lineages:,} lineages, "
-        f"{families:,} families and compositions; {len(facts['shards'])} labelled shards."
+        f"{families:,} families and compositions; {len(facts.shards)} labelled shards."
     )
     excluded = ", ".join(f"{count:,} {reason}" for reason, count in sorted(failed.items()))
     yield f"Runs left out because they failed: {excluded or 'none'}."

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ from hipsynth.core.store.release import (
     TOOLS,
     Release,
     ReleaseFacts,
+    ShardFacts,
     file_checksum,
     labels_schema,
 )
@@ -78,22 +79,22 @@ def pack_release(
     folders = Folders(work)
     with sole_writer(out):
         before = _load_existing(out)
-        packed = set(before.facts["shards"]) if before else set()
+        packed = set(before.facts.shards) if before else set()
         wanted = [shard for shard in shards if f"{shard:04}" not in packed]
         result = PackResult(str(out), added=[shard for shard in wanted if folders.done_marker(shard).exists()])
         result.missing = [shard for shard in wanted if shard not in result.added]
-        facts = before.facts.copy() if before else _initial_facts()
+        facts = before.facts if before else _initial_facts()
         tables = {config: before.read(config) for config in CONFIGS} if before else _empty_tables()
         old = dict(tables)
         for shard in result.added:
             note(f"shard {shard:04}")
-            _add_shard(folders, shard, facts, tables)
+            facts = _add_shard(folders, shard, facts, tables)
         if result.added or before is None:
             dropped = [shard for config in CONFIGS for shard in _drop_repeated(tables, config)]
             result.repeated = len(dropped)
             touched = {*result.added, *dropped, *_moved_shards(old, tables)}
             _write_ranges(out, tables, sorted({plan.file_range(shard) for shard in touched}))
-            facts["shards"] = dict(sorted(facts["shards"].items()))
+            facts = replace(facts, shards=dict(sorted(facts.shards.items())))
             _write_facts(out, facts, tables)
         return _count_release(result, out, facts, tables)
 
@@ -102,7 +103,7 @@ def _load_existing(out: Path) -> Release | None:
     if not (out / FACTS).exists():
         return None
     release = Release.load(out)
-    if tuple(release.facts["counters"]) != kept_counters() or release.metric_ids != metrics.all_ids():
+    if release.facts.counters != kept_counters() or release.metric_ids != metrics.all_ids():
         raise BadInput(
             f"{out}: was made with another table of metrics",
             remedy="pack all shards into a new folder",
@@ -112,13 +113,7 @@ def _load_existing(out: Path) -> Release | None:
 
 
 def _initial_facts() -> ReleaseFacts:
-    return {
-        "format": FORMAT,
-        "schema_version": SCHEMA_VERSION,
-        "metric_ids": list(metrics.all_ids()),
-        "counters": list(kept_counters()),
-        "shards": {},
-    }
+    return ReleaseFacts(FORMAT, SCHEMA_VERSION, tuple(metrics.all_ids()), tuple(kept_counters()), {})
 
 
 def _empty_tables() -> dict[str, pa.Table]:
@@ -128,8 +123,8 @@ def _empty_tables() -> dict[str, pa.Table]:
     }
 
 
-def _add_shard(folders: Folders, shard: int, facts: ReleaseFacts, tables: dict[str, pa.Table]) -> None:
-    """Adds one labelled shard to the tables."""
+def _add_shard(folders: Folders, shard: int, facts: ReleaseFacts, tables: dict[str, pa.Table]) -> ReleaseFacts:
+    """Adds one labelled shard to the tables; returns the facts with its own."""
     corpus = _open_shard(folders, shard)
     rows, failures = corpus.measurements().to_pylist(), corpus.failures().to_pylist()
     opcodes = build_opcodes(rows)
@@ -137,18 +132,12 @@ def _add_shard(folders: Folders, shard: int, facts: ReleaseFacts, tables: dict[s
     labels = [label_row(row, programs[row["program_id"]], shard) for row in rows]
     tools = tools_of(rows, shard)
     _require_equal_tools(tools, facts, shard)
-    facts["shards"][f"{shard:04}"] = {
-        "tools": tools,
-        "programs": len(programs),
-        "labels": len(labels),
-        "failures": len(failures),
-        "reasons": _count_values(row["reason"] for row in failures),
-    }
-    if (origin := folders.read_origin(shard)) is not None:
-        facts["shards"][f"{shard:04}"]["origin"] = asdict(origin)
+    reasons = _count_values(row["reason"] for row in failures)
+    added_facts = ShardFacts(tools, len(programs), len(labels), len(failures), reasons, folders.read_origin(shard))
     for config, added in (("labels", labels), ("programs", list(programs.values()))):
         table = pa.Table.from_pylist(added, schema=tables[config].schema)
         tables[config] = pa.concat_tables([tables[config], table])
+    return replace(facts, shards={**facts.shards, f"{shard:04}": added_facts})
 
 
 def _open_shard(folders: Folders, shard: int) -> Corpus:
@@ -166,8 +155,8 @@ def _open_shard(folders: Folders, shard: int) -> Corpus:
 
 def _require_equal_tools(tools: Mapping[str, str], facts: ReleaseFacts, shard: int) -> None:
     """Raises BadInput if the labels of the release's shards may differ from those that these tools give."""
-    for number, shard_facts in facts["shards"].items():
-        ours, theirs = canonical_tools(tools), canonical_tools(shard_facts["tools"])
+    for number, shard_facts in facts.shards.items():
+        ours, theirs = canonical_tools(tools), canonical_tools(shard_facts.tools)
         if ours != theirs:
             other = ", ".join(
                 f"{name}: {theirs[name]}, now {ours[name]}" for name in TOOLS if theirs[name] != ours[name]
@@ -245,9 +234,18 @@ def _write_file(path: Path, table: pa.Table) -> None:
     write_whole(path, sink.getvalue().to_pybytes(), durable=True)
 
 
+def _list_facts(facts: ReleaseFacts) -> dict[str, object]:
+    """The facts as JSON; shards whose origin is not known say nothing of it."""
+    document = asdict(facts)
+    for shard in document["shards"].values():
+        if shard["origin"] is None:
+            del shard["origin"]
+    return document
+
+
 def _write_facts(out: Path, facts: ReleaseFacts, tables: Mapping[str, pa.Table]) -> None:
     """Writes release.json, the card and the checksums, in this order: a release without its checksums is not read."""
-    write_whole(out / FACTS, json.dumps(facts, indent=1) + "\n")
+    write_whole(out / FACTS, json.dumps(_list_facts(facts), indent=1) + "\n")
     write_whole(out / CARD, render_card(out, facts, tables))
     paths = [CARD, FACTS, *(f"{config}/{p.name}" for config in CONFIGS for p in sorted((out / config).iterdir()))]
     listed = [path for path in paths if "/" not in path or _NAME.fullmatch(path.partition("/")[2])]
@@ -257,8 +255,8 @@ def _write_facts(out: Path, facts: ReleaseFacts, tables: Mapping[str, pa.Table])
 
 
 def _count_release(result: PackResult, out: Path, facts: ReleaseFacts, tables: Mapping[str, pa.Table]) -> PackResult:
-    result.shards = len(facts["shards"])
+    result.shards = len(facts.shards)
     result.programs, result.labels = tables["programs"].num_rows, tables["labels"].num_rows
-    result.failures = sum(shard["failures"] for shard in facts["shards"].values())
+    result.failures = sum(shard.failures for shard in facts.shards.values())
     result.bytes = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     return result

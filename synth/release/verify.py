@@ -12,13 +12,12 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hipsynth.core.documents import from_json
 from hipsynth.core.errors import HipsynthError, UsageError
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import Program, ProgramRun
 from hipsynth.core.reasons import Reason
 from hipsynth.core.store import CorpusItem, StoredRow
-from hipsynth.core.store.release import TOOLS, Release, ShardOrigin, labels_schema
+from hipsynth.core.store.release import TOOLS, Release, labels_schema
 from hipsynth.core.store.schema import item_rows, schema_of
 from hipsynth.core.store.splits import RELEASED
 from hipsynth.profiling import metrics
@@ -107,10 +106,9 @@ def check_seeds(release: Release, ids: Sequence[str]) -> list[SeedCheck]:
     )
     checks = []
     for shard in shards:
-        facts = release.facts["shards"][f"{shard:04}"]
-        if "origin" not in facts:
+        origin = release.facts.shard(shard).origin
+        if origin is None:
             continue
-        origin = from_json(ShardOrigin, facts["origin"])
         if origin.grammar != grammar_digest():
             checks.append(SeedCheck(shard, "not checked"))
             continue
@@ -126,7 +124,7 @@ def _check_program(release: Release, rows: Sequence[StoredRow], stored: StoredRo
     program = _regenerate_program(stored, result)
     target = Target(rows[0]["arch"], rows[0]["flags"], rows[0]["device"])
     run = next(run for run in program.runs if shlex.join(run.arguments) == rows[0]["arguments"])
-    tools = release.facts["shards"][f"{rows[0]['shard']:04}"]["tools"]
+    tools = release.facts.shard(rows[0]["shard"]).tools
     tool = open_backend(tools["backend"])
     (job_result,) = run_job(MatrixJob(tool.name, program, ((target, run),), limits_of(tool.name)))
     here = {

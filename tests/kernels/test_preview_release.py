@@ -6,13 +6,14 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hipsynth.core.cache import REPOSITORY
 from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.store import Corpus, CorpusWriter
-from hipsynth.core.store.release import FACTS, Release
+from hipsynth.core.store.release import FACTS, Release, ReleaseFacts
 from hipsynth.profiling import metrics
 from hipsynth.profiling.matrix.collect import MatrixOptions
 from hipsynth.simulator import label_model
@@ -134,8 +135,8 @@ def test_an_interrupted_run_is_continued(release: Release, tmp_path: Path) -> No
     assert set(before) <= set(Corpus.open(Folders(tmp_path).corpus(0)).measurements()["measurement_id"].to_pylist())
     continued = pack_both(tmp_path, tmp_path / "release")
     assert parquet_bytes(continued.root) == parquet_bytes(release.root)
-    origins = [continued.facts["shards"][f"{shard:04}"]["origin"] for shard in BOTH]
-    assert origins[0]["seconds"] is None and origins[1]["seconds"]
+    origins = [continued.facts.shard(shard).origin for shard in BOTH]
+    assert origins[0] and origins[0].seconds is None and origins[1] and origins[1].seconds
     assert make_shards(SMALL, tmp_path, BOTH, MatrixOptions()) == 0
 
 
@@ -151,11 +152,18 @@ def test_a_sample_is_rebuilt_and_drawn_again(release: Release) -> None:
 
 def test_programs_of_another_seed_are_named(release: Release) -> None:
     opened = Release.load(release.root)
-    opened.facts["shards"]["0001"]["origin"]["seed"] = 7
+    opened.facts = with_origin(opened.facts, seed=7)
     (first,) = [check for check in check_seeds(opened, ids_of(opened, 1)) if check.shard == 1]
     assert first.status == "differs" and len(first.programs) == SMALL.programs
-    opened.facts["shards"]["0001"]["origin"]["grammar"] = "0" * 16
+    opened.facts = with_origin(opened.facts, grammar="0" * 16)
     assert [check.status for check in check_seeds(opened, ids_of(opened, 1))] == ["not checked"]
+
+
+def with_origin(facts: ReleaseFacts, **changes: Any) -> ReleaseFacts:
+    """The facts with another origin of shard 1."""
+    shard = facts.shard(1)
+    assert shard.origin
+    return replace(facts, shards={**facts.shards, "0001": replace(shard, origin=replace(shard.origin, **changes))})
 
 
 def ids_of(release: Release, shard: int) -> list[str]:

@@ -16,7 +16,7 @@ from hipsynth.cli.main import main
 from hipsynth.core.cache import REPOSITORY
 from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.store import Corpus, CorpusWriter, held_out_device, held_out_family, splits_of
-from hipsynth.core.store.release import SUMS, Release
+from hipsynth.core.store.release import FACTS, SUMS, Release
 from hipsynth.profiling import metrics
 from hipsynth.profiling.matrix.collect import MatrixOptions
 from hipsynth.profiling.reports.corpus_statistics import corpus_statistics
@@ -164,6 +164,32 @@ def test_bad_indexes_are_refused(release: Path, name: str, text: str, reason: st
     assert found.value.reason == reason
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"failures": 1', '"failures": "1"'),
+        ('"version": "', '"edition": "'),
+        ('"labels": ', '"labels": null, "programs": '),
+        ('"0001"', '"first"'),
+    ],
+)
+def test_damaged_facts_are_refused(release: Path, old: str, new: str) -> None:
+    text = (release / FACTS).read_text()
+    assert old in text
+    (release / FACTS).write_text(text.replace(old, new))
+    with pytest.raises(BadInput) as found:
+        Corpus.open(release)
+    assert found.value.reason == "corrupt"
+
+
+def test_rows_of_a_shard_that_the_facts_leave_out_are_damage(release: Path) -> None:
+    facts = json.loads((release / FACTS).read_text())
+    del facts["shards"]["0001"]
+    (release / FACTS).write_text(json.dumps(facts))
+    with pytest.raises(BadInput, match="nothing of shard 0001"):
+        Corpus.open(release, skip_damaged=True).measurements()
+
+
 def test_a_shard_of_two_versions_is_refused(tmp_path: Path) -> None:
     labelled(tmp_path, 0, mixed=True)
     with pytest.raises(BadInput, match="2 versions of the tools") as found:
@@ -178,7 +204,7 @@ def test_shards_of_equal_labels_extend_a_release_and_others_do_not(tmp_path: Pat
         labelled(tmp_path, shard, base=base)
     packed(tmp_path, tmp_path / "release", 0)
     assert packed(tmp_path, tmp_path / "release", 1).added == [1]
-    named = [shard["tools"]["version"] for shard in Release.load(tmp_path / "release").facts["shards"].values()]
+    named = [shard.tools["version"] for shard in Release.load(tmp_path / "release").facts.shards.values()]
     assert named == [older, present]
     with pytest.raises(BadInput, match="other labels than shard 0000") as found:
         packed(tmp_path, tmp_path / "release", 2)
@@ -186,7 +212,7 @@ def test_shards_of_equal_labels_extend_a_release_and_others_do_not(tmp_path: Pat
 
 
 def test_all_of_release_v1_has_labels_of_one_version() -> None:
-    tools = [shard["tools"] for shard in Release.load(V1).facts["shards"].values()]
+    tools = [shard.tools for shard in Release.load(V1).facts.shards.values()]
     assert {label_model.current_version(one["version"]) for one in tools} == {"labels-3"}
     assert {label_model.current_version(one["backend_version"]).partition("+")[0] for one in tools} == {"labels-3"}
 
