@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hipsynth.core.kernel_record import KernelRecord, Limiter
+from hipsynth.profiling.metrics.occupancy_limits import limiting_resource
 from hipsynth.simulator import devices
 
 # Display names of the timing model's units; others are shown by their identifier.
@@ -186,7 +187,7 @@ def simd_occupancy(kernel: KernelRecord, device: str) -> SimdOccupancy | None:
     most = arch["topology.waves_per_simd"]
     groups = math.prod(kernel.grid)
     waves = kernel.occupancy.waves_per_cu / simds
-    limited_by = kernel.occupancy.limited_by if waves < most else ""
+    limited_by = limiting_resource(kernel, arch) if waves < most else ""
     if limited_by == Limiter.WAVE_SLOTS:
         limited_by = Limiter.GROUP_SIZE
     offered = groups * math.ceil(math.prod(kernel.block) / 64) / (cus * simds)

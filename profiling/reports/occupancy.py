@@ -1,34 +1,46 @@
-"""The next step of a kernel's occupancy: how much less of the limiting resource another wave, or work-group, needs."""
+"""The next step of a kernel's occupancy: how much less of what limits it another work-group would need."""
 
 from __future__ import annotations
 
-import math
-
 from hipsynth.core.kernel_record import KernelRecord, Limiter
 from hipsynth.profiling.metrics.bottleneck import simd_occupancy
+from hipsynth.profiling.metrics.occupancy_limits import OccupancyLimits, occupancy_limits
 from hipsynth.simulator import devices
 
 
 def next_occupancy_step(kernel: KernelRecord, device: str) -> str:
     """What would let more waves run at once: "80 VGPRs, 4 fewer, would allow 6 waves/SIMD"; "" if that is not known."""
-    room, registers = simd_occupancy(kernel, device), kernel.registers
-    if room is None or registers is None or kernel.occupancy is None:
+    room, limits = simd_occupancy(kernel, device), occupancy_limits(kernel, devices.load_device(device))
+    if room is None or limits is None or kernel.occupancy is None:
         return ""
-    table = devices.load_device(device)
     if room.waves >= room.most:
         return "all wave slots can be taken"
-    if room.limited_by == Limiter.VGPRS:
-        granule, rows = int(table["topology.vgpr_granule"]), int(table["topology.vgprs_per_simd"])
-        used = int(registers.vgprs + registers.agprs)
-        waves = rows // (math.ceil(used / granule) * granule) + 1
-        allowed = rows // waves // granule * granule
-        kind = "VGPRs and AGPRs together" if registers.agprs else "VGPRs"
-        return f"{allowed} {kind}, {used - allowed} fewer, would allow {waves} waves/SIMD"
-    if room.limited_by == Limiter.LDS and registers.lds_bytes:
-        groups, step = int(kernel.occupancy.groups_per_cu) + 1, int(table["lds.allocation_granule"])
-        allowed = int(table["lds.bytes_per_cu"]) // groups // step * step
-        fewer = int(registers.lds_bytes) - allowed
-        return f"{allowed:,} B of LDS per group, {fewer:,} fewer, would allow {groups} work-groups/CU"
     if room.limited_by == Limiter.GROUP_SIZE:
         return "work-groups of fewer waves would fill the last wave slots"
-    return ""
+    if room.limited_by not in (Limiter.VGPRS, Limiter.LDS):
+        return ""
+    return _describe_step(
+        limits, int(kernel.occupancy.groups_per_cu) + 1, bool(kernel.registers and kernel.registers.agprs)
+    )
+
+
+def _describe_step(limits: OccupancyLimits, groups: int, uses_agprs: bool) -> str:
+    """What must become less for so many work-groups per CU; "" if that cannot be reached."""
+    vgprs, lds = limits.vgprs_for(groups), limits.lds_for(groups)
+    if groups > limits.most_groups or vgprs == 0:
+        return ""
+    changes = []
+    if limits.vgprs > vgprs:
+        kind = "VGPRs and AGPRs together" if uses_agprs else "VGPRs"
+        changes.append(f"{vgprs} {kind}, {limits.vgprs - vgprs} fewer")
+    if limits.lds_bytes > lds:
+        changes.append(f"{lds:,} B of LDS per group, {limits.lds_bytes - lds:,} fewer")
+    if not changes:
+        return ""
+    if limits.vgprs <= vgprs:
+        return f"{changes[0]}, would allow {groups} work-groups/CU"
+    fitting = groups
+    while limits.vgprs_for(fitting + 1) >= vgprs and limits.groups_by_lds() > fitting < limits.most_groups:
+        fitting += 1
+    waves = fitting * limits.waves_per_group / limits.simds
+    return f"{', and '.join(changes)}, would allow {waves:g} waves/SIMD"

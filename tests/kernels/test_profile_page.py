@@ -17,6 +17,7 @@ from profiling_samples import failure, kernel, result, target
 from hipsynth.core.program import Project, SourceFile, project_program
 from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.matrix.job import profile_program
+from hipsynth.profiling.metrics.bottleneck import simd_occupancy
 from hipsynth.profiling.reports.memory_chart import draw_memory_chart
 from hipsynth.profiling.reports.occupancy import next_occupancy_step
 from hipsynth.profiling.reports.profile_page import profile_page
@@ -108,12 +109,44 @@ def test_the_next_step_of_vgprs_is_the_smallest_that_helps(used: int) -> None:
 
     (one,) = profiled().launches
     assert one.registers is not None and one.occupancy is not None
-    occupancy = replace(one.occupancy, limited_by="VGPRs", waves_per_cu=4.0 * waves(used))
-    changed = replace(one, registers=replace(one.registers, vgprs=float(used), agprs=0.0), occupancy=occupancy)
+    resident = 4.0 * waves(used)
+    occupancy = replace(one.occupancy, limited_by="VGPRs", waves_per_cu=resident, groups_per_cu=resident)
+    registers = replace(one.registers, vgprs=float(used), agprs=0.0, lds_bytes=0.0)
+    changed = replace(one, registers=registers, occupancy=occupancy, block=(64, 1, 1))
     text = next_occupancy_step(changed, "mi300x")
     allowed, fewer, more = map(int, re.findall(r"\d+", text))
     assert used - fewer == allowed and waves(allowed) == more > waves(used)
     assert waves(allowed + 1) < more, "one register more would not do"
+
+
+@pytest.mark.parametrize(
+    ("vgprs", "lds", "work_items", "groups", "step"),
+    [  # what a kernel with one register more or less does was executed: 1024 work-items with 78 VGPRs still have 4
+        (94, 0, 1024, 1, "64 VGPRs, 30 fewer, would allow 8 waves/SIMD"),
+        (99, 0, 512, 2, "80 VGPRs, 19 fewer, would allow 6 waves/SIMD"),
+        (83, 16_384, 256, 4, "12,800 B of LDS per group, 3,584 fewer, would allow 5 work-groups/CU"),
+        (
+            120,
+            16_384,
+            256,
+            4,
+            "96 VGPRs, 24 fewer, and 12,800 B of LDS per group, 3,584 fewer, would allow 5 waves/SIMD",
+        ),
+        (5, 32_768, 256, 2, "21,504 B of LDS per group, 11,264 fewer, would allow 3 work-groups/CU"),
+    ],
+)
+def test_the_next_step_is_one_of_whole_work_groups(
+    vgprs: int, lds: int, work_items: int, groups: int, step: str
+) -> None:
+    (one,) = profiled().launches
+    assert one.registers is not None and one.occupancy is not None
+    waves = float(groups * work_items // 64)
+    occupancy = replace(one.occupancy, limited_by="VGPRs", waves_per_cu=waves, groups_per_cu=float(groups))
+    registers = replace(one.registers, vgprs=float(vgprs), agprs=0.0, lds_bytes=float(lds))
+    changed = replace(one, registers=registers, occupancy=occupancy, block=(work_items, 1, 1))
+    assert next_occupancy_step(changed, "mi300x") == step
+    room = simd_occupancy(changed, "mi300x")
+    assert room and (room.limited_by == "LDS") == (lds > 0 and vgprs < 100)
 
 
 def test_the_next_step_of_the_lds() -> None:
