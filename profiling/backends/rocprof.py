@@ -75,7 +75,8 @@ class RocprofBackend:
         if self.folder is not None:
             exists = self.folder.is_dir()
             remedy = "" if exists else "give the folder that holds the profiler's output"
-            return Availability(exists, f"profiler output in {self.folder}", remedy)
+            detail = f"profiler output in {self.folder}" if exists else f"no folder {self.folder}"
+            return Availability(exists, detail, remedy)
         missing = [tool for tool in ("rocprofv3", "hipcc") if shutil.which(tool) is None]
         if missing:
             return Availability(False, f"not found: {', '.join(missing)}", "install ROCm, or use --backend sim")

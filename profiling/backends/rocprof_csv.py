@@ -9,6 +9,7 @@ Grid_Size counts work-items. Counters are summed over instances and named withou
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import math
 import re
@@ -20,11 +21,12 @@ from pathlib import Path
 from hipsynth.core.errors import BadInput
 from hipsynth.core.kernel_record import Dim, KernelRecord, MeasurementSource
 from hipsynth.profiling import metrics
+from hipsynth.source.names import demangle, short_name
 
 Row = Mapping[str, str]
 
 _BLOCKS = "SQ|SQC|TA|TD|TCP|TCC|TCA|CPC|CPF|SPI|GRBM"
-_COUNTER = re.compile(rf"^(?P<name>(?:{_BLOCKS})_\w+?)(?P<sum>_sum)?(?:\[(?P<channel>\d+)\])?$")
+_COUNTER = re.compile(rf"^(?P<name>(?:{_BLOCKS})_\w+?|FETCH_SIZE|WRITE_SIZE)(?P<sum>_sum)?(?:\[(?P<channel>\d+)\])?$")
 # Columns whose meaning differs between files and that are never counters of a kernel.
 _NOT_COUNTERS = frozenset({"SQ_ACCUM_PREV_HIRES"})
 _SUFFIX = re.compile(r"\s*(\[clone \.kd\]|\(\.kd\)|\.kd)$")
@@ -67,9 +69,19 @@ def read_folder(folder: Path, arch: str, backend_version: str = "") -> tuple[Ker
     if not counted:
         raise BadInput(
             f"{folder}: no kernel counters in its CSV files",
+            cause=f"their columns: {', '.join(columns)}" if (columns := _list_columns(folder)) else "",
             remedy="give the output of `rocprofv3 --pmc ... --output-format csv` or of `rocprof-compute profile`",
         )
     return tuple(_build_kernel(name, files, arch, backend_version) for name in counted)
+
+
+def _list_columns(folder: Path, most: int = 12) -> list[str]:
+    """The first column names of the CSV files of a folder, each once."""
+    names: dict[str, None] = {}
+    for path in sorted(folder.rglob("*.csv")):
+        with contextlib.suppress(OSError), path.open(newline="", errors="replace") as file:
+            names |= dict.fromkeys(column.strip()[:60] for column in next(csv.reader(file), []) if column.strip())
+    return list(names)[:most]
 
 
 def read_file(path: Path) -> _File | None:
@@ -156,17 +168,21 @@ def _read_duration(fields: Row) -> float | None:
 
 
 def _read_counters(cells: Iterable[tuple[str, str]]) -> Iterator[tuple[str, float]]:
-    """Counter values by hardware name; a `_sum` column takes precedence over the sum of the channels."""
+    """Counter values by hardware name, and what the profiler derives from them under one name everywhere; a `_sum`
+    column takes precedence over the sum of the channels. Raises ValueError for what is no finite number."""
     summed: dict[str, float] = {}
     channels: dict[str, float] = defaultdict(float)
     for column, text in cells:
         match = _COUNTER.match(column)
         if match is None or match["name"] in _NOT_COUNTERS or not text.strip():
             continue
+        value = float(text)
+        if not math.isfinite(value):
+            raise ValueError(f"{column} is {text.strip()}")
         if match["channel"] is not None:
-            channels[match["name"]] += float(text)
+            channels[match["name"]] += value
         elif match["sum"] or match["name"] not in summed:
-            summed[match["name"]] = float(text)
+            summed[match["name"]] = value
     yield from (channels | summed).items()
 
 
@@ -181,7 +197,7 @@ def _build_kernel(name: str, files: Sequence[_File], arch: str, backend_version:
     shapes = _launch_shapes(name, telling)
     grid, block = max(shapes, key=lambda shape: math.prod(shape[0]))
     return KernelRecord(
-        name=name,
+        name=short_name(demangle(name) if name.startswith("_Z") else name),
         dispatches=max(len(file.kernels[name]) for file in telling),
         grid=grid,
         block=block,
@@ -190,6 +206,7 @@ def _build_kernel(name: str, files: Sequence[_File], arch: str, backend_version:
         duration_ns=duration,
         source=MeasurementSource("rocprof", backend_version, source),
         same_shape=len(set(shapes)) == 1,
+        signature=name,
     )
 
 

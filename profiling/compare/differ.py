@@ -79,6 +79,9 @@ def compare_profiles(
                 "A and B have no target in common" if not targets else "no kernel of one has a counterpart in the other"
             )
             raise BadInput("nothing to judge", cause=cause, remedy="profile both for the same devices and flags")
+        if any(is_simulated(a.kernels) != is_simulated(b.kernels) for a, b in pairs if a.kernels and b.kernels):
+            cause = "one side was measured, the other simulated: they differ by the simulator's error, too"
+            raise BadInput("nothing to judge", cause=cause, remedy="measure both, or simulate both")
         for name, failures in ((name_a, [t.failure_a for t in targets]), (name_b, [t.failure_b for t in targets])):
             _require_success(name, failures)
     slower = () if slower_limit_percent is None else tuple(_list_slower(targets, slower_limit_percent))
@@ -205,9 +208,14 @@ def _compare_durations(a_ns: float, b_ns: float, sigma: float | None) -> Duratio
 
 
 def _ratio_uncertainty(a: ProfiledKernel, b: ProfiledKernel, same_device: bool) -> float | None:
-    """The uncertainty of the logarithm of two simulated durations' ratio; None if one was measured."""
-    if a.bottleneck is None or b.bottleneck is None or not a.duration_ns > 0 or not b.duration_ns > 0:
+    """The uncertainty of the logarithm of two durations' ratio, as far as they are simulated; None if both were
+    measured."""
+    simulated = [kernel for kernel in (a, b) if kernel.bottleneck is not None]
+    if not simulated or not a.duration_ns > 0 or not b.duration_ns > 0:
         return None
+    if len(simulated) == 1:
+        one = simulated[0]
+        return math.hypot(float(one.error_estimate.get(DURATION_METRIC, 0.0)), _duration_range(one))
     if same_device and a.counters == b.counters and a.duration_ns == b.duration_ns:
         return 0.0  # the model says the same of both, whatever it errs by
     sampling = [float(kernel.error_estimate.get(DURATION_METRIC, 0.0)) for kernel in (a, b)]
@@ -230,7 +238,7 @@ def _total_uncertainty(
     first: Sequence[ProfiledKernel], second: Sequence[ProfiledKernel], same_device: bool
 ) -> float | None:
     """As _ratio_uncertainty(), of all launches together."""
-    if any(kernel.bottleneck is None for kernel in [*first, *second]):
+    if all(kernel.bottleneck is None for kernel in [*first, *second]):
         return None
     sums, errors = [], list[float]()
     for kernels in (first, second):
@@ -242,9 +250,15 @@ def _total_uncertainty(
         errors += [t / sums[-1] * float(kernel.error_estimate.get(DURATION_METRIC, 0.0)) for t, kernel in parts]
     if sums[0] == sums[1] and [k.counters for k in first] == [k.counters for k in second] and same_device:
         return 0.0
-    if same_device:
+    if same_device and is_simulated(first) and is_simulated(second):
         return math.hypot(*errors, FLOOR, OF_CHANGE * abs(math.log(sums[1] / sums[0])))
-    return math.hypot(*errors, max(map(_duration_range, first)), max(map(_duration_range, second)))
+    ranges = [max(map(_duration_range, side)) for side in (first, second) if is_simulated(side)]
+    return math.hypot(*errors, *ranges)
+
+
+def is_simulated(kernels: Sequence[ProfiledKernel]) -> bool:
+    """Whether the durations of a side come from the timing model, not from hardware."""
+    return any(kernel.bottleneck is not None for kernel in kernels)
 
 
 def _find_causes(a: ProfiledKernel, b: ProfiledKernel) -> Iterator[ChangeCause]:

@@ -78,8 +78,7 @@ def _kernel_lines(kernel: KernelPair, counters: bool) -> Iterator[str]:
         if kernel.limit_a == kernel.limit_b:
             yield f"  both {kernel.limit_a}"
         else:
-            yield f"  A {kernel.limit_a}"
-            yield f"  B {kernel.limit_b}"
+            yield from (f"  {side} {text}" for side, text in (("A", kernel.limit_a), ("B", kernel.limit_b)) if text)
     rows = [*metric_rows(kernel), *counter_rows(kernel, counters)]
     if rows:
         yield from _table([("", "A", "B", "change"), *rows])
@@ -154,6 +153,8 @@ def metric_rows(kernel: KernelPair) -> Iterator[Row]:
     for name, pair in kernel.metrics.items():
         if name in REPEATED or name not in table or not is_notable(pair):
             continue
+        if (pair.a is None or pair.b is None) and table[name].is_simulator_only:
+            continue  # the other side was measured
         unit = table[name].unit
         factor, prefixed = unit_prefix([value for value in (pair.a, pair.b) if value is not None], unit)
         title = f"{name} {prefixed}".strip()

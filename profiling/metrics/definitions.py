@@ -60,6 +60,11 @@ class Metric(MetricExpression):
     range: tuple[float, float]
     scale: float | None
 
+    @property
+    def is_simulator_only(self) -> bool:
+        """Whether it needs counters that hardware does not have."""
+        return any("EXACT_" in text for text in self.text.values())
+
 
 @dataclass(frozen=True)
 class MetricTable:

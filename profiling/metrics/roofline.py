@@ -22,9 +22,13 @@ LEVELS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "HBM": (("L2_Fabric_Read_BW", "L2_Fabric_Write_BW"), "HBM_Arithmetic_Intensity"),
 }
 THROUGHPUT = "HBM_GFLOPS"
+LOOK_UP_BYTES = {"gfx90a": 64, "gfx942": 128, "gfx950": 128}  # that the metrics count for a look-up of the vL1D
+MOPS = "SQ_INSTS_VALU_MFMA_MOPS_"
 MOST_SHARE = 1.05  # of a roof that a table's ceiling allows for; no executed label of the release is above 1
 MATRIX_TABLE = Path(__file__).resolve().parents[2] / "simulator" / "isa" / "mfma.toml"  # shapes and cycles
 MATRIX_NAMES = {"f64": "FP64", "f32": "FP32", "xf32": "TF32", "f16": "FP16", "bf16": "BF16", "fp8": "FP8"}
+MOPS_FORMATS = {"F16": "FP16", "BF16": "BF16", "F32": "FP32", "F64": "FP64", "XF32": "TF32", "F8": "FP8",
+                "F6F4": "FP6, FP4"}  # fmt: skip
 MX_NAMES = {"cycles": "FP8", "narrow_cycles": "FP6, FP4"}  # of instructions whose formats are modifiers
 
 
@@ -44,7 +48,8 @@ class Ceilings:
 
 @dataclass(frozen=True)
 class RooflinePoint:
-    """A kernel at one memory level: intensity in FLOP/B, performance and attainable performance in GFLOP/s."""
+    """A kernel at one memory level: intensity in FLOP/B, performance and attainable performance in GFLOP/s. At "L1",
+    bytes are those that the vL1D moves (on gfx942 and gfx950 the metric counts twice as many)."""
 
     level: str
     intensity: float
@@ -92,19 +97,68 @@ def _vector_peak(arch: DeviceTable, cycles: str, clock: str) -> float:
     return 2 * LANES / arch[f"issue.{cycles}"] * simds * arch[f"clock.{clock}"] / 1000
 
 
-def locate_kernel(metrics: Mapping[str, float | None], device: str) -> RooflinePosition:
-    """The position of a kernel with these metrics (physical units) on the device's roofline."""
+def packed_peak(device: str) -> float:
+    """GFLOP/s of vector instructions that compute two numbers a lane: packed FP32 and FP16."""
+    return 2 * _vector_peak(load_device(device), "valu_cycles", "packed_mhz")
+
+
+def locate_kernel(
+    metrics: Mapping[str, float | None], device: str, counters: Mapping[str, float] | None = None
+) -> RooflinePosition:
+    """The position of a kernel with these metrics (physical units) on the device's roofline; its counters, where they
+    are known, tell whether the compute roof is that of the matrix units."""
     limits = device_ceilings(device)
     shares: dict[str, float | None] = {}
     for level, (names, _) in LEVELS.items():
         values = [metrics.get(name) for name in names]
         measured = [value for value in values if value is not None]
         shares[level] = sum(measured) / limits.bandwidth[level] if len(measured) == len(values) else None
+    if shares["L1"] is not None:
+        shares["L1"] /= _vl1d_overcount(device)
+    shares["HBM"] = _memory_share(metrics, device)
     gflops = metrics.get(THROUGHPUT)
-    shares["compute"] = gflops / limits.peak if gflops is not None else None
+    peak = compute_peak(gflops or 0.0, device, counters or {})
+    shares["compute"] = gflops / peak if gflops is not None else None
     used = {roof: share for roof, share in shares.items() if share is not None}
     roof = max(used, key=lambda name: used[name]) if used else None
     return RooflinePosition(roof, used[roof] if roof else None, shares, roofline_points(metrics, limits))
+
+
+def _vl1d_overcount(device: str) -> float:
+    """How many times the bytes that the vL1D moves the metrics of a device count."""
+    arch = load_device(device)
+    return LOOK_UP_BYTES[arch.arch] / arch["vl1d.bytes_per_cycle"]
+
+
+def _memory_share(metrics: Mapping[str, float | None], device: str) -> float | None:
+    """The share (0..1) of the time that the memory needs for what is read and written; None if one is unknown."""
+    read, written = (metrics.get(name) for name in LEVELS["HBM"][0])
+    if read is None or written is None:
+        return None
+    return memory_time(read, written, device)
+
+
+def memory_time(read_bytes: float, written_bytes: float, device: str) -> float:
+    """The ns that the HBM alone needs for these bytes (of bytes per ns, the share of the time)."""
+    arch = load_device(device)
+    return read_bytes / arch["hbm.read_gbps"] + written_bytes / arch["hbm.write_gbps"]
+
+
+def matrix_format(counters: Mapping[str, float]) -> str:
+    """The number format of most operations of the matrix units, as in `matrix_peaks`; "" if there are none."""
+    counts = {kind: counters.get(f"{MOPS}{suffix}", 0.0) for suffix, kind in MOPS_FORMATS.items()}
+    kind = max(counts, key=lambda name: counts[name])
+    return f"{kind} matrix" if counts[kind] else ""
+
+
+def compute_peak(gflops: float, device: str, counters: Mapping[str, float]) -> float:
+    """The compute roof of a kernel in GFLOP/s: that of the matrix units' format if its counters tell of one, or their
+    highest if it computes faster than vector units can; else that of the vector units."""
+    peaks = matrix_peaks(device)
+    if kind := matrix_format(counters):
+        return peaks.get(kind) or max(peaks.values())
+    vector = device_ceilings(device).peak
+    return max(peaks.values()) if gflops > MOST_SHARE * vector else vector
 
 
 def find_impossible_level(position: RooflinePosition, device: str) -> str:
@@ -129,12 +183,16 @@ def roofline_points(metrics: Mapping[str, float | None], limits: Ceilings) -> tu
     for level, (_, name) in LEVELS.items():
         intensity = metrics.get(name)
         if gflops is not None and intensity:
-            points.append(RooflinePoint(level, intensity, gflops, attainable_gflops(intensity, level, limits)))
+            if level == "L1":
+                intensity *= _vl1d_overcount(limits.device)
+            peak = compute_peak(gflops, limits.device, {})
+            attainable = min(peak, intensity * limits.bandwidth[level])
+            points.append(RooflinePoint(level, intensity, gflops, attainable))
     return tuple(points)
 
 
 def attainable_gflops(intensity: float, level: str, limits: Ceilings) -> float:
-    """GFLOP/s under the roof of a level at an intensity in FLOP/B."""
+    """GFLOP/s of the vector units under the roof of a level at an intensity in FLOP/B."""
     return min(limits.peak, intensity * limits.bandwidth[level])
 
 

@@ -44,7 +44,7 @@ def _select_of(result: TargetResult, pattern: str, top: int) -> TargetResult:
 def check_metric_pattern(pattern: str) -> None:
     """Raises UsageError if no metric and no counter matches."""
     table = metrics.metric_table()
-    names = [*metrics.all_ids(), *table.counters]
+    names = [*metrics.all_ids(), *table.counters, *table.others]
     if pattern and not any(matches_name(name, pattern) for name in names):
         cause = suggest_name(pattern, names)
         remedy = "names are in docs/reference/metrics.md, e.g. --metric 'L2*' or --metric TCC"

@@ -26,6 +26,7 @@ class LevelRate:
 def level_rates(kernel: KernelRecord, device: str) -> Iterator[LevelRate]:
     """The levels from memory to the LDS; the Infinity Cache where the device has one and the backend reports it."""
     values, peaks = kernel.metrics, {**roofline.device_ceilings(device).bandwidth, **_other_peaks(device)}
+    peaks["HBM"] = _memory_peak(kernel, device)
     achieved = {
         **_memory_traffic(kernel, device),
         "L2": values.get("Exact_L2_Bandwidth"),
@@ -33,6 +34,15 @@ def level_rates(kernel: KernelRecord, device: str) -> Iterator[LevelRate]:
         "LDS": values.get("Exact_LDS_Bandwidth"),
     }
     return (LevelRate(level, gbps, peaks[level]) for level, gbps in achieved.items())
+
+
+def _memory_peak(kernel: KernelRecord, device: str) -> float:
+    """GB/s of the HBM for the kernel's mix of reads and writes."""
+    read, written = (kernel.metrics.get(name) or 0.0 for name in roofline.LEVELS["HBM"][0])
+    if kernel.traffic is not None:
+        read, written = kernel.traffic.hbm_read_bytes, kernel.traffic.hbm_write_bytes
+    total, peak = read + written, roofline.device_ceilings(device).bandwidth["HBM"]
+    return total / roofline.memory_time(read, written, device) if total else peak
 
 
 def _vl1d_traffic(kernel: KernelRecord, device: str) -> float | None:
@@ -44,13 +54,16 @@ def _vl1d_traffic(kernel: KernelRecord, device: str) -> float | None:
 
 
 def _memory_traffic(kernel: KernelRecord, device: str) -> dict[str, float | None]:
-    """GB/s of the HBM, and separately of the Infinity Cache if the device has one and the backend reports it."""
+    """GB/s of the HBM, and of the Infinity Cache in front of it if the device has one: what the counters of the fabric
+    see. How much of that reaches the HBM is unknown where the backend does not say it."""
     parts = [kernel.metrics.get(name) for name in roofline.LEVELS["HBM"][0]]
     known_parts = [part for part in parts if part is not None]
     fabric = sum(known_parts) if len(known_parts) == len(parts) else None
     beyond = kernel.traffic
-    if beyond is None or not devices.load_device(device)["fabric.infinity_cache_gbps"]:
+    if not devices.load_device(device)["fabric.infinity_cache_gbps"]:
         return {"HBM": fabric}
+    if beyond is None:
+        return {"HBM": None, "Infinity Cache": fabric}
     hbm = (beyond.hbm_read_bytes + beyond.hbm_write_bytes) / kernel.duration_ns
     return {"HBM": hbm, "Infinity Cache": fabric}
 

@@ -23,6 +23,8 @@ NO_EVIDENCE = "no evidence"
 Cell = tuple[str, str]  # value, expected error
 TABLE_LABEL, TABLE_CELL = 54, 26  # usual width in characters of a table's names and units, and of each column
 WORTH_SAYING = 0.02  # smallest sampling error of a counter that is mentioned
+KINDS = "SQ_INSTS_VALU_"  # counters of the kinds of vector and matrix instructions
+PACKED_RATIO = 1.5  # operations to what counters see of them, above which a kernel computes with packed instructions
 MOST_SHAPES = 6  # of a kernel, that are listed
 FEW = 3  # up to this number of kernels, counters are shown by default
 
@@ -195,7 +197,8 @@ def verdict_lines(column: Column) -> Iterator[str]:
         part = _simulated_part(kernel, kernel.sampling.groups_simulated)
         yield f"    {_sampling_text(column, part) if simulated else f'from {part}, interpreted'}"
     verdict = _bottleneck_text(kernel, device) if kernel.limits is not None else ""
-    yield f"    {verdict or roofline.describe_position(roofline.locate_kernel(kernel.metrics, device))}"
+    position = roofline.locate_kernel(kernel.metrics, device, kernel.counters)
+    yield f"    {verdict or roofline.describe_position(position)}"
     room = bottleneck.simd_occupancy(kernel, device)
     if room is not None:
         yield f"    {room}; {_resource_text(kernel)}"
@@ -272,17 +275,32 @@ def _peak_lines(column: Column) -> Iterator[str]:
     for rate in level_rates(kernel, device):
         if rate.gbps:
             yield _of_peak(rate.level, rate.gbps, rate.peak, "GB/s")
-    gflops = kernel.metrics.get(roofline.THROUGHPUT)
-    if gflops and not kernel.counters.get("SQ_INSTS_MFMA"):
-        kind = _number_format(kernel.counters)
-        yield _of_peak(kind, gflops, roofline.device_ceilings(device).compute[kind], "GFLOP/s")
+    yield from _compute_line(kernel, device)
+
+
+def _compute_line(kernel: KernelRecord, device: str) -> Iterator[str]:
+    """Achieved and peak rate of the number format of most floating-point operations."""
+    gflops, exact = kernel.metrics.get(roofline.THROUGHPUT), kernel.metrics.get("Exact_GFLOPS")
+    if matrix := roofline.matrix_format(kernel.counters):
+        peak, rate = roofline.matrix_peaks(device).get(matrix), exact or gflops
+        if peak and rate:
+            yield _of_peak(matrix, rate, peak, "GFLOP/s")
+        return
+    if not gflops:
+        return
+    kind = _number_format(kernel.counters)
+    if exact is not None and exact > PACKED_RATIO * gflops:  # counters see a packed instruction as one
+        yield _of_peak(f"packed {kind}", exact, roofline.packed_peak(device), "GFLOP/s")
+    else:
+        ceilings = roofline.device_ceilings(device).compute
+        yield _of_peak(kind, gflops, ceilings.get(kind, ceilings["FP32"]), "GFLOP/s")
 
 
 def _number_format(counters: Mapping[str, float]) -> str:
     """The number format of most floating-point instructions, which selects the compute ceiling."""
     kinds = {
         kind: sum(counters.get(f"SQ_INSTS_VALU_{op}_F{kind[2:]}", 0) for op in ("ADD", "MUL", "FMA"))
-        for kind in ("FP32", "FP64")
+        for kind in ("FP32", "FP64", "FP16")
     }
     return max(kinds, key=lambda kind: kinds[kind])
 
@@ -300,7 +318,7 @@ def _metric_table(columns: Sequence[Column], counters: bool, pattern: str) -> It
     blocks = [
         list(_metric_rows(columns, [metric for metric in metrics.all_ids() if metric not in own_metrics])),
         list(_metric_rows(columns, own_metrics)),
-        list(_counter_rows(columns)) if counters else [],
+        list(_counter_rows(columns, pattern)) if counters or pattern else [],
     ]
     blocks = [[row for row in block if matches_name(row[0], pattern)] for block in blocks]
     rows = [row for block in blocks for row in block]
@@ -346,10 +364,14 @@ def _cell_error(metric: str, value: float | None, column: Column) -> str:
     return _error_text(metric, column)
 
 
-def _counter_rows(columns: Sequence[Column]) -> Iterator[tuple[str, str, list[Cell]]]:
-    for name, counter in metrics.metric_table().counters.items():
+def _counter_rows(columns: Sequence[Column], pattern: str) -> Iterator[tuple[str, str, list[Cell]]]:
+    """Rows of counters that are not zero: those that tables show, and the kinds of vector and matrix instructions; with
+    a pattern any that there are."""
+    table = metrics.metric_table()
+    for name, counter in {**table.counters, **table.others}.items():
         values = [column.kernel.counters.get(name) for column in columns]
-        if counter.show and any(values):
+        is_shown = counter.show or (name.startswith(KINDS) and (name in table.counters or "MOPS" in name))
+        if any(values) and (pattern or is_shown):
             cells = [
                 ("-" if value is None else f"{value:,.0f}", _counter_error(name, column))
                 for column, value in zip(columns, values, strict=True)

@@ -57,11 +57,18 @@ def test_counter_collection_means_per_dispatch_over_passes(tmp_path: Path) -> No
     write(tmp_path / "pass_2" / "313_counter_collection.csv", second)
     write(tmp_path / "pass_1" / "312_agent_info.csv", '"Node_Id","Agent_Type","Name"\n1,"GPU","gfx90a"\n')
     (kernel,) = read_folder(tmp_path, "gfx90a")
-    assert (kernel.name, kernel.dispatches, kernel.grid, kernel.block) == (NAME, 3, (4096, 1, 1), (256, 1, 1))
+    assert (kernel.name, kernel.dispatches, kernel.grid, kernel.block) == ("vecCopy", 3, (4096, 1, 1), (256, 1, 1))
     assert kernel.counters == {"SQ_WAVES": 16386.0, "TCC_HIT": 70002.0, "TCC_MISS": 131082.0}
     assert kernel.duration_ns == 17000 and kernel.source.duration_from == "counter collection"
     assert kernel.metrics["L2_Cache_Hit_Rate"] == pytest.approx(100 * 70002 / (70002 + 131082))
     assert kernel.metrics["L1_Cache_Hit_Rate"] is None
+
+
+def test_what_the_profiler_derives_is_read_too(tmp_path: Path) -> None:
+    values = {"FETCH_SIZE": 65536.0, "WRITE_SIZE": 65600.5}
+    write(tmp_path / "pmc_perf.csv", pmc(values))
+    (kernel,) = read_folder(tmp_path, "gfx90a")
+    assert kernel.counters == values
 
 
 def test_rows_of_one_counter_are_summed_over_instances(tmp_path: Path) -> None:
@@ -84,7 +91,7 @@ def test_kernels_keep_their_order_and_a_traced_one_without_counters_is_left_out(
     rows = collection(1, "zeta()", "SQ_WAVES", 1) + collection(2, "alpha()", "SQ_WAVES", 2)
     write(tmp_path / "a_counter_collection.csv", COLLECTION + rows)
     write(tmp_path / "b_kernel_trace.csv", TRACE + trace(1, "other()", 0, 10))
-    assert [kernel.name for kernel in read_folder(tmp_path, "gfx90a")] == ["zeta()", "alpha()"]
+    assert [kernel.name for kernel in read_folder(tmp_path, "gfx90a")] == ["zeta", "alpha"]
 
 
 PMC_HEAD = (
@@ -106,7 +113,8 @@ def test_pmc_perf_of_mi200(tmp_path: Path) -> None:
     write(tmp_path / "pmc_perf.csv", pmc(values))
     write(tmp_path / "sysinfo.csv", "workload_name,gpu_arch\nvcopy,gfx90a\n")
     (kernel,) = read_folder(tmp_path, "gfx90a")
-    assert (kernel.name, kernel.grid, kernel.block) == (NAME, (4096, 1, 1), (256, 1, 1))
+    assert (kernel.name, kernel.signature) == ("vecCopy", NAME)
+    assert (kernel.grid, kernel.block) == ((4096, 1, 1), (256, 1, 1))
     assert kernel.counters == VCOPY_GFX90A
     assert kernel.duration_ns == 15840 and kernel.source.duration_from == "rocprof-compute"
     assert kernel.metrics["L1_Cache_Hit_Rate"] == 50.0
@@ -132,7 +140,8 @@ def test_level_files_agree_with_each_other(tmp_path: Path) -> None:
     ("name", "text", "message"),
     [
         ("a.csv", "", "no kernel counters"),
-        ("a.csv", "x,y\n1,2\n", "no kernel counters"),
+        ("a.csv", "x,y\n1,2\n", "their columns: x, y"),
+        ("pmc_perf.csv", pmc({"SQ_WAVES": 1}).replace(",1,64,", ",nan,64,"), "pmc_perf.csv:2"),
         ("c_counter_collection.csv", COLLECTION + collection(1, NAME, "SQ_WAVES", 1)[:60] + "\n", "csv:2: unreadable"),
         (
             "c_counter_collection.csv",

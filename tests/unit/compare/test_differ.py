@@ -77,6 +77,21 @@ def test_a_small_change_is_not_certain_and_sampling_adds_to_it() -> None:
     assert sampled.duration.uncertainty_percent > plain.duration.uncertainty_percent
 
 
+def test_a_simulated_duration_beside_a_measured_one_errs_by_its_own_range() -> None:
+    one = replace(simulated("k", 1.05e5, hbm=9e4), extra_metrics={"Exact_GFLOPS": 100.0})
+    there = replace(one, duration_ns=1e5, backend="rocprof", bottleneck=None, extra_metrics={})
+    pair = compared(one, there)
+    assert pair.duration.verdict == "uncertain" and (pair.duration.uncertainty_percent or 0) > 5
+    document = compare_profiles(profile(one), profile(there))
+    total = document.targets[0].total
+    assert total and total.verdict == "uncertain"
+    text = "\n".join(comparison_lines(document))
+    assert "  A bound by" in text and "Exact_" not in text and not re.search(r"^ *B *$", text, re.MULTILINE)
+    with pytest.raises(BadInput, match="nothing to judge") as error:
+        compare_profiles(profile(one), profile(there), slower_limit_percent=5)
+    assert "one side was measured" in error.value.cause
+
+
 def test_measured_durations_have_no_uncertainty_of_the_model() -> None:
     documents = [profile_document("p", "p.hip", [result(target(), kernel(scale=scale))]) for scale in (1, 2)]
     (target_pair,) = compare_profiles(*documents).targets

@@ -6,7 +6,7 @@ import pytest
 from profiling_samples import kernel
 
 from hipsynth.core.errors import UsageError
-from hipsynth.profiling.metrics import roofline
+from hipsynth.profiling.metrics import compute_metrics, roofline
 from hipsynth.simulator.devices import list_devices, load_device
 
 
@@ -35,7 +35,10 @@ def test_a_vector_copy_is_under_the_hbm_roof() -> None:
     found = roofline.locate_kernel(metrics, "mi250")
     assert found.roof == "HBM"
     traffic = (metrics["L2_Fabric_Read_BW"] or 0) + (metrics["L2_Fabric_Write_BW"] or 0)
-    assert found.share == pytest.approx(traffic / load_device("mi250")["hbm.read_gbps"])
+    memory = load_device("mi250")
+    alone = (metrics["L2_Fabric_Read_BW"] or 0) / memory["hbm.read_gbps"]
+    alone += (metrics["L2_Fabric_Write_BW"] or 0) / memory["hbm.write_gbps"]
+    assert found.share == pytest.approx(alone) and alone > traffic / memory["hbm.read_gbps"], "stores are slower"
     assert found.points == (), "a kernel without FLOPs has no intensity to plot"
     assert 0.5 < (found.share or 0) < 0.7
     assert f"HBM bandwidth roof, at {100 * (found.share or 0):.0f} %" in roofline.describe_position(found)
@@ -50,6 +53,35 @@ def test_a_compute_kernel_is_under_the_compute_roof() -> None:
     points = {point.level: point for point in found.points}
     assert points["HBM"].attainable == limits.peak
     assert points["L1"].attainable == pytest.approx(0.5 * limits.bandwidth["L1"])
+
+
+@pytest.mark.parametrize(("arch", "device"), [("gfx90a", "mi250"), ("gfx942", "mi300x"), ("gfx950", "mi355x")])
+def test_a_look_up_in_every_cycle_is_all_of_the_vl1d(arch: str, device: str) -> None:
+    table = load_device(device)
+    ns = 1000.0
+    counters = {"TCP_TOTAL_CACHE_ACCESSES": table["topology.cus"] * ns * table["clock.core_mhz"] / 1000}
+    values = compute_metrics(counters, ns, arch)
+    assert values["L1_Cache_Bandwidth"] == counters["TCP_TOTAL_CACHE_ACCESSES"] * roofline.LOOK_UP_BYTES[arch] / ns
+    assert roofline.locate_kernel(values, device).shares["L1"] == pytest.approx(1)
+    flops = {
+        **values,
+        "HBM_GFLOPS": 100.0,
+        "L1_Cache_Arithmetic_Intensity": 100.0 / (values["L1_Cache_Bandwidth"] or 1),
+    }
+    (point,) = roofline.locate_kernel(flops, device).points
+    assert point.attainable == pytest.approx(100.0), "it computes what this level allows"
+
+
+def test_matrix_kernels_are_judged_by_the_matrix_units() -> None:
+    counters = {"SQ_INSTS_VALU_MFMA_MOPS_F16": 9.0, "SQ_INSTS_VALU_MFMA_MOPS_F64": 1.0}
+    peaks = roofline.matrix_peaks("mi300x")
+    metrics = {"HBM_GFLOPS": 650_000.0, "HBM_Arithmetic_Intensity": 500.0}
+    for known in ({}, counters):
+        found = roofline.locate_kernel(metrics, "mi300x", known)
+        assert found.roof == "compute" and found.share is not None and found.share <= 1
+    assert found.share == pytest.approx(650_000 / peaks["FP16 matrix"])
+    slow = roofline.locate_kernel({**metrics, "HBM_GFLOPS": 60_000.0}, "mi300x", counters)
+    assert slow.share == pytest.approx(60_000 / peaks["FP16 matrix"])
 
 
 def test_unknown_values_are_reported() -> None:
