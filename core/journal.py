@@ -38,7 +38,7 @@ def decode_line(line: bytes) -> dict[str, object] | None:
         if int(line[:8], 16) != zlib.crc32(body):
             return None
         record = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
 

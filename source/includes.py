@@ -10,6 +10,10 @@ INCLUDE_LINE = re.compile(
     rf'^{BYTE_ORDER_MARK}?[ \t]*#[ \t]*include[ \t]*(?P<mark>["<])(?P<name>[^">\n]+)[">][^\n]*$', re.MULTILINE
 )
 PRAGMA_ONCE_LINE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once\b[^\n]*$", re.MULTILINE)
+_DEFINITION = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+(\w+)([^\n]*)", re.MULTILINE)
+_GUARD = re.compile(
+    rb"^[ \t]*#[ \t]*(?:pragma[ \t]+once\b|ifndef[ \t]+(\w+)\s*#[ \t]*define[ \t]+\1[ \t]*$)", re.MULTILINE
+)
 FIRST_LINE = "#line 1\n"  # what follows keeps its numbers
 RUNTIME_HEADER = f"#include <hip/hip_runtime.h>\n{FIRST_LINE}"
 
@@ -22,6 +26,16 @@ def include_runtime(text: str) -> str:
 def included_names(text: str) -> list[tuple[bool, str]]:
     """(written with quotes, name) of each file that a text includes, in its order."""
     return [(match["mark"] == '"', match["name"]) for match in INCLUDE_LINE.finditer(text)]
+
+
+def guards_itself(source: bytes) -> bool:
+    """Whether a header's text is read once, however often it is included."""
+    return _GUARD.search(source) is not None
+
+
+def macro_definitions(source: bytes) -> dict[bytes, bytes]:
+    """Macro -> its last definition, without spaces around it; no matter whether #if leaves it out."""
+    return {match[1]: match[2].strip() for match in _DEFINITION.finditer(source)}
 
 
 def includes_own_files(text: str) -> bool:

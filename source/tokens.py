@@ -26,6 +26,12 @@ def code_tokens(unit: ParsedUnit) -> list[Token]:
     return tokens
 
 
+def compiled_tokens(unit: ParsedUnit) -> list[Token]:
+    """The tokens of `code_tokens` without those of branches of #if that no compilation of the unit takes."""
+    skipped = {unit.tokens[i].start for i in unit.skipped}
+    return [token for token in code_tokens(unit) if token.start not in skipped]
+
+
 def find_closing(tokens: Sequence[Token], at: int) -> int:
     """The index of the bracket that closes the one at index `at`; -1 if there is none."""
     depth = 0

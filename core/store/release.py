@@ -34,6 +34,7 @@ from hipsynth.core.store.schema import KINDS, schema_of
 from hipsynth.core.store.splits import RELEASED
 
 FACTS, SUMS, CARD = "release.json", "SHA256SUMS", "README.md"
+STAGE, STAGED = ".staged", "files.txt"  # a new release before it takes the old one's place, and its files
 FORMAT = 2
 FACTS_BYTES, FILE_BYTES = 64 << 20, 4 << 30
 CONFIGS = ("labels", "programs")
@@ -129,6 +130,12 @@ class Release(Corpus):
         sums = read_sums(root)
         damaged = [f"{root / path}: {why}" for path, why in checksum_mismatches(root, sums)]
         if damaged and not skip_damaged:
+            if (root / STAGE / STAGED).exists():
+                raise BadInput(
+                    f"{root}: `synth release pack` was interrupted while it replaced its files",
+                    remedy="run the same command again, which finishes it",
+                    reason=Reason.CORRUPT,
+                )
             raise BadInput(
                 "damaged release: " + "; ".join(damaged),
                 cause="the file changed after it was written",
@@ -165,6 +172,11 @@ class Release(Corpus):
         if kind == "measurements":
             return _as_measurements(self.read("labels"), self.facts, self.metric_ids)
         return schema_of(kind, self.metric_ids).empty_table()
+
+
+def is_release_file(name: str) -> bool:
+    """Whether a path in a release's folder is that of a data file."""
+    return _FILE.fullmatch(name) is not None
 
 
 def read_facts(root: Path) -> ReleaseFacts:

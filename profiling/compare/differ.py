@@ -214,8 +214,8 @@ def _ratio_uncertainty(a: ProfiledKernel, b: ProfiledKernel, same_device: bool) 
     if not simulated or not a.duration_ns > 0 or not b.duration_ns > 0:
         return None
     if len(simulated) == 1:
-        one = simulated[0]
-        return math.hypot(float(one.error_estimate.get(DURATION_METRIC, 0.0)), _duration_range(one))
+        (kernel,) = simulated
+        return math.hypot(float(kernel.error_estimate.get(DURATION_METRIC, 0.0)), _duration_range(kernel))
     if same_device and a.counters == b.counters and a.duration_ns == b.duration_ns:
         return 0.0  # the model says the same of both, whatever it errs by
     sampling = [float(kernel.error_estimate.get(DURATION_METRIC, 0.0)) for kernel in (a, b)]

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import math
-import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -28,6 +27,7 @@ from hipsynth.serving.lsp.kernel_positions import KernelOutline, locate_kernels
 from hipsynth.serving.lsp.kernel_results import KernelFacts
 from hipsynth.simulator.devices import DEFAULT_ARCH
 from hipsynth.source.harness import lacks_main
+from hipsynth.source.includes import includes_own_files
 from hipsynth.source.outline import outline_kernels
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ HALF_WRITTEN = {
 SCRIPT_FLAGS = "-O3"  # a script sets its own
 SEARCH_S = 60.0  # of work, for a faster version
 LEAST_SECONDS = 0.1
-_INCLUDES_OWN = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"', re.MULTILINE)
 NOT_TRUSTED = 'execution is off: set the initialization option "execute" for folders that you trust'
 
 
@@ -275,7 +274,7 @@ class EditorSession:
         self._announce(document)
         if document.path.suffix in HEADER_SUFFIXES:
             for other in self.documents.values():
-                if _INCLUDES_OWN.search(other.text):
+                if includes_own_files(other.text):
                     other.forget_answers()
                     self._predict_after_pause(other)
 

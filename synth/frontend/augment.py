@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from hipsynth.core.documents import from_json
-from hipsynth.core.errors import BadInput, HipsynthError
+from hipsynth.core.errors import BadInput, HipsynthError, UsageError
 from hipsynth.core.files import sole_writer, write_whole
 from hipsynth.core.journal import ResultJournal
 from hipsynth.core.json_lines import write_json_lines
@@ -113,7 +114,8 @@ def _loose_inputs(folder: Path, top: Path) -> Iterator[AugmentInput]:
     for path in here:
         if path.suffix == ".hip" or has_main(path):
             yield AugmentInput(path.relative_to(top).as_posix(), files=(path,), root=top)
-    for child in sorted(p for p in folder.iterdir() if p.is_dir() and not p.is_symlink()):
+    folders = (p for p in folder.iterdir() if p.is_dir() and not p.is_symlink())
+    for child in sorted(p for p in folders if not (p / INDEX).exists()):  # such as what an earlier run wrote there
         yield from _loose_inputs(child, top)
 
 
@@ -146,7 +148,15 @@ def augment_programs(
         sandbox.require_sandbox()
     requests = [AugmentRequest(item, config, recipe) for item in items]
     run = partial(map_unordered, workers=workers, engine=engine, item_timeout_s=timeout * (recipe.copies + 1))
+    if out.resolve() == path.resolve():
+        raise UsageError(f"{out}: copies would replace their own originals", remedy="give another folder with --out")
     with sole_writer(out):
+        if (out / INDEX).exists() and not any((out / name).exists() for name in (KEPT, JOURNAL)):
+            raise BadInput(
+                f"{out}: holds programs that `synth augment` did not make",
+                cause=f"its {INDEX} would be replaced",
+                remedy="give another folder with --out",
+            )
         return _run_requests(requests, out, run, on_item)
 
 
@@ -159,7 +169,8 @@ def _run_requests(
     on_item: Callable[[str], None],
 ) -> AugmentSummary:
     items = [request.item for request in requests]
-    keys = [_request_key(request) for request in requests]
+    digests: dict[Path, bytes] = {}
+    keys = [_request_key(request, digests) for request in requests]
     journal = ResultJournal(out / JOURNAL, _check_record)
     finished = {k: v for k, v in journal.read().items() if _is_whole(v, out)}
     todo = [i for i, k in enumerate(keys) if k not in finished]
@@ -185,8 +196,9 @@ def _failed_result(item: AugmentInput, error: Exception | None) -> AugmentResult
     return AugmentResult((), (CopyFailure(item.name, 0, error.reason, error.what),))
 
 
-def _request_key(request: AugmentRequest) -> str:
-    """A hash of everything that the result depends on: the input's bytes, its record, the options, and the passes."""
+def _request_key(request: AugmentRequest, header_digests: dict[Path, bytes]) -> str:
+    """A hash of everything that the result depends on: the input's bytes, its record, the options, and the passes.
+    `header_digests` keeps the hashes of folders' headers for the programs that follow."""
     item, config, recipe = request.item, request.config, request.recipe
     identity = (
         recipe.copies, recipe.seed, item.name, item.problem, config.search, recipe.texts, item.builds, recipe.kinds,
@@ -201,10 +213,26 @@ def _request_key(request: AugmentRequest) -> str:
         *config.include,
         *(f for build in item.build_configurations for f in build.includes),
     }
-    for path in [*files, *_header_files(folders)]:
-        text, _ = load_source(path)
-        digest.update(str(path).encode() + b"\0" + (text or b"") + b"\0")
+    for path in files:
+        _add_source(digest, path, path.name)
+    for folder in sorted(folders):
+        if folder not in header_digests:
+            header_digests[folder] = _digest_headers(folder)
+        digest.update(header_digests[folder])
     return digest.hexdigest()[:24]
+
+
+def _add_source(digest: hashlib._Hash, path: Path, name: str) -> None:
+    text, _ = load_source(path)
+    digest.update(os.fsencode(name) + b"\0" + (text or b"") + b"\0")
+
+
+def _digest_headers(folder: Path) -> bytes:
+    """A hash of every header below a folder: they may be included, so the result may depend on them."""
+    digest = hashlib.sha256()
+    for path in sorted(p for p in folder.rglob("*") if p.suffix in HEADER_SUFFIXES and p.is_file()):
+        _add_source(digest, path, str(path.relative_to(folder)))
+    return digest.digest()
 
 
 @cache
@@ -216,11 +244,6 @@ def _digest_passes() -> str:
         for file in sorted(folder.rglob("*.py")):
             digest.update(file.relative_to(folder).as_posix().encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
-
-
-def _header_files(folders: Iterable[Path]) -> tuple[Path, ...]:
-    """Every header below the folders: they may be included, so the result may depend on them."""
-    return tuple(sorted({p for f in folders for p in f.rglob("*") if p.suffix in HEADER_SUFFIXES and p.is_file()}))
 
 
 class CopyFailureRecord(TypedDict):

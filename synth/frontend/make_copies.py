@@ -112,8 +112,8 @@ def rename_copies(
 
 
 def self_contained(item: AugmentInput, config: ParseConfig) -> Program | CopyFailure:
-    """The item as a self-contained program, in the first way to build it that defines all that it declares, else in
-    the first that compiles; or the failure of the first way."""
+    """The item as a self-contained program, in the first way to build it that defines all that it declares; else what
+    the first way gave, maybe a failure: one that compiles later on may lack a part of the program."""
     if item.problem is not None:
         return _base_failure(item, item.problem)
     if item.program is not None:
@@ -125,8 +125,7 @@ def self_contained(item: AugmentInput, config: ParseConfig) -> Program | CopyFai
             len(item.build_configurations) == 1 or not _lacks_definitions(flattened, config)
         ):
             return flattened
-        if first is None or (isinstance(first, CopyFailure) and isinstance(flattened, Program)):
-            first = flattened
+        first = first or flattened
     return first or _base_failure(item, Diagnostic("no_programs", "the program has no files"))
 
 

@@ -67,6 +67,7 @@ REASONS = {
 
 
 _AFTER_DECLARED = {"=", ";", ",", ")", "(", "[", "{", ":"}
+_CALLED = {"function", "method", "macro", "type"}
 _NO_TYPE = {"return", "else", "case", "goto", "throw", "new", "delete", "sizeof", "do", "namespace", "and", "or"} | {
     "co_return", "define", "ifdef", "ifndef", "if", "elif", "undef", "defined", "operator", "include", "pragma", "not",
 }  # fmt: skip
@@ -294,9 +295,19 @@ def _keep_ambiguous(s: SpellingTable, user_entities: set[Entity]) -> None:
         if not entry.user:
             continue
         both = entry.user.keys() & set(entry.system)
-        if both or (entry.system and entry.unresolved) or _may_be_detected(s, entry):
+        if _may_call_library(s, entry):
+            s.keep([entry.text], "inactive_branch")
+        elif both or (entry.system and entry.unresolved) or _may_be_detected(s, entry):
             skipped = not both and entry.unresolved and s.unit.skipped.issuperset(entry.unresolved)
             s.keep([entry.text], "inactive_branch" if skipped else "library_overload")
+
+
+def _may_call_library(s: SpellingTable, entry: Spelling) -> bool:
+    """Whether a branch that is not compiled calls a library's function of this name, where none is the program's."""
+    is_called = any(entity.category in _CALLED for entities in entry.user.values() for entity in entities)
+    if is_called or entry.text not in s.unit.header_words:
+        return False
+    return any(i in s.unit.skipped and s.unit.tokens[i + 1].text in ("(", "<") for i in entry.unresolved)
 
 
 def _may_be_detected(s: SpellingTable, entry: Spelling) -> bool:

@@ -9,8 +9,7 @@ from hipsynth.source.includes import INCLUDE
 from hipsynth.source.outline import has_kernel_mark
 from hipsynth.synth.llm.endpoint import ChatReply
 
-_FENCED = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n`]*\n(.*?)^[ \t]*\1[`~]*[ \t]*$", re.M | re.S)
-_OPENING = re.compile(r"^[ \t]*(?:`{3,}|~{3,})", re.M)
+_OPENING = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n`]*$", re.M)
 
 
 def find_code(answer: ChatReply) -> tuple[str, str]:
@@ -19,7 +18,7 @@ def find_code(answer: ChatReply) -> tuple[str, str]:
     Reasons: "no_code"; "cut_off" if the answer ends within its code; "not_text" for NUL bytes; "too_large".
     """
     text = answer.text.replace("\r\n", "\n")
-    blocks = [body for _, body in _FENCED.findall(text) if has_kernel_mark(body)]
+    blocks = [block for block in _list_blocks(text) if has_kernel_mark(block)]
     if blocks:
         return _check_code(max(blocks, key=len))
     if not has_kernel_mark(text):
@@ -28,6 +27,22 @@ def find_code(answer: ChatReply) -> tuple[str, str]:
     if _OPENING.search(text) or answer.finish == "length":  # a block that was opened and not closed
         return "", "cut_off"
     return _check_code(text[start.start() :]) if start else ("", "no_code")
+
+
+def _list_blocks(text: str) -> list[str]:
+    """The contents of the closed code blocks of a Markdown text."""
+    blocks: list[str] = []
+    fence, body = "", list[str]()
+    for line in text.split("\n"):
+        mark = line.strip(" \t")
+        if fence and mark.startswith(fence) and not mark.strip("`~"):
+            blocks.append("".join(body))
+            fence = ""
+        elif fence:
+            body.append(f"{line}\n")
+        elif opening := _OPENING.match(line):
+            fence, body = opening[1], []
+    return blocks
 
 
 def _check_code(code: str) -> tuple[str, str]:

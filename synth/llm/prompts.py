@@ -143,12 +143,12 @@ def plan_requests(
     `most_tokens` limits an answer (0: the server's limit). With `seed`, each request has a seed of its own.
     """
     problems, levels = chosen
-    count = len(problems) * len(levels) * len(temperatures) if count is None else count
+    count = len(problems) * len(levels) * len(set(temperatures)) if count is None else count
     chats = {(p.name, v.name): tuple(prompts.messages(p, v)) for p in problems for v in levels}
 
     def every() -> Iterator[ModelRequest]:
         for sample in itertools.count():
-            for temperature, level, problem in itertools.product(temperatures, levels, problems):
+            for temperature, level, problem in itertools.product(dict.fromkeys(temperatures), levels, problems):
                 settings = {"max_tokens": most_tokens} if most_tokens else {}
                 settings |= {"seed": seed + sample} if seed is not None else {}
                 chat = chats[problem.name, level.name]

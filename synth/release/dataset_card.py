@@ -24,7 +24,6 @@ ABOUT = {
     "other": "not for training or testing: other programs on those devices, near-duplicates of unseen families",
 }
 TITLES = {"sim": "hipsynth release v1", "preview": "hipsynth previews"}
-FOLDERS = {"sim": "corpus/release/v1", "preview": "corpus/release/previews"}
 INTRODUCTIONS = {
     "sim": """
 HIP programs and the hardware counters of their kernels on AMD Instinct accelerators: generated sources, compiled by the
@@ -42,8 +41,8 @@ how near they are to executed labels is documented in docs/explanation/predictio
 BODY = """```python
 import datasets
 
-labels = datasets.load_dataset("{folder}", "labels", split="train")
-programs = datasets.load_dataset("{folder}", "programs", split="train")
+labels = datasets.load_dataset(".", "labels", split="train")  # in this folder
+programs = datasets.load_dataset(".", "programs", split="train")
 ```
 
 `hipsynth` reads the folder as a corpus: `synth stats`, `synth train` and `synth evaluate` take it as it is. `synth
@@ -65,7 +64,7 @@ of each labelled shard.
 def render_card(out: Path, facts: ReleaseFacts, tables: Mapping[str, pa.Table]) -> str:
     """The text of README.md."""
     backend = _backend_of(facts)
-    head = [f"# {TITLES[backend]}", INTRODUCTIONS[backend], BODY.format(folder=FOLDERS[backend])]
+    head = [f"# {TITLES[backend]}", INTRODUCTIONS[backend], BODY]
     contents = [*_contents_lines(facts, tables), *_making_lines(facts, tables["labels"])]
     return "\n".join(
         [*_front_matter(out, tables, TITLES[backend]), *head, *_split_table(out), *contents, *_columns(tables)]

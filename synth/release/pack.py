@@ -42,6 +42,7 @@ from hipsynth.synth.release.release_rows import (
     program_row,
     tools_of,
 )
+from hipsynth.synth.release.staged_files import commit_files, finish_commit, stage_files
 
 LEVEL = 19  # of zstd
 ORDER = {
@@ -78,6 +79,7 @@ def pack_release(
     """
     folders = Folders(work)
     with sole_writer(out):
+        finish_commit(out)
         before = _load_existing(out)
         packed = set(before.facts.shards) if before else set()
         wanted = [shard for shard in shards if f"{shard:04}" not in packed]
@@ -93,9 +95,11 @@ def pack_release(
             dropped = [shard for config in CONFIGS for shard in _drop_repeated(tables, config)]
             result.repeated = len(dropped)
             touched = {*result.added, *dropped, *_moved_shards(old, tables)}
-            _write_ranges(out, tables, sorted({plan.file_range(shard) for shard in touched}))
+            stage = stage_files(out)
+            _write_ranges(stage, tables, sorted({plan.file_range(shard) for shard in touched}))
             facts = replace(facts, shards=dict(sorted(facts.shards.items())))
-            _write_facts(out, facts, tables)
+            _write_facts(stage, facts, tables)
+            commit_files(out)
         return _count_release(result, out, facts, tables)
 
 

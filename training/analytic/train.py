@@ -9,13 +9,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from hipsynth.core.errors import BadInput
 from hipsynth.core.files import write_whole
 from hipsynth.training.analytic.examples import build_examples, preview_samples
 from hipsynth.training.analytic.model import AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR
 from hipsynth.training.analytic.text_model import TEXT_MODEL, TextModel
-from hipsynth.training.data.dataset import LEAK_FREE, LabelledSample, hash_share, require_no_leak, split_samples
+from hipsynth.training.data.dataset import (
+    LEAK_FREE,
+    LabelledSample,
+    hash_share,
+    no_training_samples,
+    require_no_leak,
+    split_samples,
+)
 from hipsynth.training.data.training_set import describe_training_set, write_training_set
 from hipsynth.training.models.config import Config
 from hipsynth.training.models.model_record import RECORD, ModelRecord, finished_already
@@ -44,7 +50,7 @@ def train_analytic(
         parts[name] = [s for s in parts[name] if hash_share(f"learned:{s.program_id}") < config.share]
     used = [*parts["train"], *parts["valid"]]
     if not used:
-        raise BadInput(f"{corpus}: no samples in the training part", remedy="profile more programs into the corpus")
+        raise no_training_samples(corpus, samples)
     for name in LEAK_FREE:
         require_no_leak(used, parts[name])
     fingerprint = training_fingerprint(config, used)

@@ -22,6 +22,7 @@ from typing import Any
 from hipsynth.core.errors import BadInput
 from hipsynth.core.languages import TRITON, language_of
 from hipsynth.core.store import Corpus, splits_of
+from hipsynth.core.store.splits import BY_ORIGIN
 from hipsynth.profiling.metrics.definitions import answer_ids, extra_ids, normalise_metric
 from hipsynth.source.arguments import run_text
 from hipsynth.training.data.samples import no_labels, require_sources, select_labels
@@ -200,6 +201,18 @@ def require_no_leak(train: Sequence[LabelledSample], test: Sequence[LabelledSamp
             cause="the corpus' lineage column does not link copies to their originals",
             remedy="profile the programs again from their `synth generate` folder, which records lineage",
         )
+
+
+def no_training_samples(corpus: Path, samples: Sequence[LabelledSample]) -> BadInput:
+    """The error for a corpus whose samples are none to train on."""
+    if samples and all(sample.origin in BY_ORIGIN for sample in samples):
+        return BadInput(
+            f"{corpus}: no samples in the training part",
+            cause="all its programs are handwritten, copies of such, or surveyed: those are never trained on",
+            remedy="profile programs of `synth generate` into it",
+        )
+    remedy = "profile more programs into the corpus"
+    return BadInput(f"{corpus}: no samples in the training part", remedy=remedy)
 
 
 def load_samples(

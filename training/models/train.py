@@ -15,13 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hipsynth.core.errors import BadInput
 from hipsynth.training.data.dataset import (
     LEAK_FREE,
     TEST_PARTS,
     LabelledSample,
     load_samples,
     measure_leak,
+    no_training_samples,
     require_no_leak,
     split_samples,
 )
@@ -61,9 +61,10 @@ def train_model(
     Raises BadInput (no training samples, a leak), UsageError (`out` holds another model), MissingDependency (packages
     or base).
     """
-    parts = divide(load_samples(corpus) if samples is None else samples)
+    everything = load_samples(corpus) if samples is None else samples
+    parts = divide(everything)
     if not parts["train"]:
-        raise BadInput(f"{corpus}: no samples in the training part", remedy="profile more programs into the corpus")
+        raise no_training_samples(corpus, everything)
     for name in LEAK_FREE:
         require_no_leak(parts["train"], parts[name])
     learned = SupervisedSamples(

@@ -8,7 +8,7 @@ import re
 from hipsynth.source.clang import TOKEN_LITERAL
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit
-from hipsynth.source.tokens import code_tokens
+from hipsynth.source.tokens import compiled_tokens
 from hipsynth.synth.frontend.pass_input import ProgramSource
 from hipsynth.synth.frontend.rewrite_sites import Site, reform_source, sets_size
 
@@ -19,7 +19,7 @@ LEAST = 10  # smaller numbers are written in one way only
 def plan_sites(unit: ParsedUnit, rng: random.Random) -> list[Site]:
     """One site per integer literal from LEAST to 2^31 - 1: there, all forms have the same type."""
     sites: list[Site] = []
-    for token in code_tokens(unit):
+    for token in compiled_tokens(unit):
         match = _INTEGER.fullmatch(token.text) if token.kind == TOKEN_LITERAL else None
         if match and not sets_size(unit, token) and LEAST <= (value := int(match[1], 0)) < 1 << 31:
             forms = [form for form in _literal_forms(value, match[2]) if form != token.text]

@@ -18,11 +18,14 @@ from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.encoding import BOM, split_pieces
+from hipsynth.source.includes import guards_itself, macro_definitions
 from hipsynth.source.parse import DEVICE, HOST, Diagnostic, ParseConfig, list_inclusions, load_source, parse_source
 from hipsynth.synth.frontend.pass_input import BuildConfiguration, ProgramSource
 from hipsynth.synth.frontend.passes.rename import rename_only
 
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>|([A-Za-z_]\w*))[^\n]*', re.M)
+_WORD = re.compile(rb"[A-Za-z_]\w*")
+_HAS_INCLUDE = re.compile(rb'\b__has_include[ \t]*\([ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)[ \t]*\)')
 _ONCE = re.compile(rb"^[ \t]*#[ \t]*pragma[ \t]+once[^\n]*", re.M)
 
 Chain = tuple[tuple[str, int], ...]
@@ -85,6 +88,11 @@ def _inline_file(name: str, chain: Chain, record: _Record, root: Path) -> bytes:
             edits.append(Edit(match.start(), match.end(), _decode_source(_inline_file(target, here, record, root))))
         elif _is_users(match, name, record, root):
             edits.append(Edit(match.start(), match.end(), ""))
+    edits += [
+        Edit(m.start(), m.end(), "1")
+        for m in _HAS_INCLUDE.finditer(source)
+        if not _inside_ranges(m.start(), hidden) and _is_users(m, name, record, root)
+    ]
     edits += [Edit(m.start(), m.end(), "") for m in _ONCE.finditer(source) if not _inside_ranges(m.start(), hidden)]
     return apply_edits(source, edits)
 
@@ -122,7 +130,7 @@ def combine_units(build: BuildConfiguration, root: Path, config: ParseConfig) ->
 
     If two units use one name for different entities with internal linkage (static, unnamed namespaces, types), the
     later one gets the file's name appended; each unit's macros are undefined at its end. Fails like `flatten_program`,
-    or with `name_collision` if such a name cannot be changed.
+    with `name_collision` if such a name cannot be changed, or with `header_differs`.
     """
     with scratch_folder() as folder:
         copy = folder.resolve()
@@ -130,6 +138,9 @@ def combine_units(build: BuildConfiguration, root: Path, config: ParseConfig) ->
         inside = replace(config, include=tuple(_place_in_copy(place, root, copy) for place in config.include))
         lines = []
         names_taken: set[str] = set()
+        heads = [(source, build.head(number)) for number, source in enumerate(build.files)]
+        if problem := find_differing_header(heads, root, config):
+            return None, [problem]
         for number, source in enumerate(build.files):
             target = _place_in_copy(source.resolve(), root, copy)
             target.write_bytes(build.head(number) + target.read_bytes().removeprefix(BOM))
@@ -139,6 +150,42 @@ def combine_units(build: BuildConfiguration, root: Path, config: ParseConfig) ->
             lines.append(f'#include "{target.relative_to(copy).as_posix()}"\n')
             lines += [f"#undef {m}\n" for m in macros]
         return flatten_program(copy / "combined.hip", "".join(lines).encode(), copy, inside)
+
+
+def find_differing_header(units: Sequence[tuple[Path, bytes]], root: Path, config: ParseConfig) -> Diagnostic | None:
+    """A header that guards itself and means something else in one unit than in another, because it spells a macro that
+    they define differently before their last #include: one text of all units could have only one of both. A unit is a
+    file and the definitions that its build puts in front of it."""
+    first_macros: dict[Path, tuple[Path, dict[bytes, bytes]]] = {}
+    for source, head in units:
+        text = read_regular(source, SOURCE_BYTES)
+        includes = list(_INCLUDE.finditer(text))
+        macros = macro_definitions(head + (text[: includes[-1].start()] if includes else b""))
+        for header in sorted(_included_headers(source, root, config)):
+            other, theirs = first_macros.setdefault(header, (source, macros))
+            words = set(_WORD.findall(read_regular(header, SOURCE_BYTES)))
+            if any(word in words and macros.get(word) != theirs.get(word) for word in {*macros, *theirs}):
+                name = header.relative_to(root.resolve()).as_posix()
+                problem = f"{name}: {other.name} and {source.name} define macros that it uses in different ways"
+                return Diagnostic("header_differs", problem)
+    return None
+
+
+def _included_headers(source: Path, root: Path, config: ParseConfig) -> set[Path]:
+    """The self-guarding files below `root` that a file includes, as their directives name them."""
+    waiting, entered, headers = [source], set[Path](), set[Path]()
+    while waiting:
+        path = waiting.pop()
+        entered.add(path)
+        for match in _INCLUDE.finditer(read_regular(path, SOURCE_BYTES)):
+            name = (match[1] or match[2] or b"").decode(errors="replace")
+            places = (folder / name for folder in (path.parent, *config.include))
+            target = next((place.resolve() for place in places if name and place.is_file()), None)
+            if target is not None and target not in entered and target.is_relative_to(root.resolve()):
+                waiting.append(target)
+                if guards_itself(read_regular(target, SOURCE_BYTES)):
+                    headers.add(target)
+    return headers
 
 
 def _place_in_copy(path: Path, root: Path, copy: Path) -> Path:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hipsynth.source.declarations import LAUNCH_CLOSE, LAUNCH_OPEN
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, Token
-from hipsynth.source.tokens import code_tokens, find_closing, split_at, text_between
+from hipsynth.source.tokens import compiled_tokens, find_closing, split_at, text_between
 from hipsynth.synth.frontend.pass_input import ProgramSource
 from hipsynth.synth.frontend.rewrite_sites import Site, reform_source
 
@@ -18,7 +18,7 @@ _BEFORE = frozenset(";{})")  # what ends the statement before
 
 def plan_sites(unit: ParsedUnit, rng: random.Random) -> list[Site]:
     """One site per launch that is a statement of its own."""
-    tokens = code_tokens(unit)
+    tokens = compiled_tokens(unit)
     sites: list[Site] = []
     for i, token in enumerate(tokens):
         edit = None

@@ -10,7 +10,7 @@ import re
 from hipsynth.source.clang import TOKEN_COMMENT, TOKEN_LITERAL
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit
-from hipsynth.source.tokens import code_tokens
+from hipsynth.source.tokens import compiled_tokens
 from hipsynth.synth.frontend.pass_input import ProgramSource
 from hipsynth.synth.frontend.rewrite_sites import Site, reform_source, sets_size
 
@@ -49,7 +49,7 @@ def _indent_site(unit: ParsedUnit, unit_of: str) -> Site:
 
 def _keyword_site(unit: ParsedUnit) -> Site:
     """`if (` becomes `if(`, and the reverse."""
-    tokens = code_tokens(unit)
+    tokens = compiled_tokens(unit)
     pairs = [
         (a, b) for a, b in itertools.pairwise(tokens) if a.text in KEYWORDS and b.text == "(" and not sets_size(unit, a)
     ]
@@ -60,7 +60,7 @@ def _brace_site(unit: ParsedUnit) -> Site:
     """`) {` at the end of a line becomes a brace on its own line, if no line number is used."""
     if _LINES_MATTER.search(unit.text):
         return ()
-    tokens = code_tokens(unit)
+    tokens = compiled_tokens(unit)
     edits = []
     for a, b in itertools.pairwise(tokens):
         end = unit.text.find(b"\n", b.end)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, Token
-from hipsynth.source.tokens import code_tokens, find_closing, split_at, text_between
+from hipsynth.source.tokens import compiled_tokens, find_closing, split_at, text_between
 from hipsynth.synth.frontend.pass_input import ProgramSource
 from hipsynth.synth.frontend.rewrite_sites import Site, reform_source
 
@@ -17,7 +17,7 @@ _PRAGMA = re.compile(rb"#[ \t]*pragma[^\n]*\n\s*$")
 
 def plan_sites(unit: ParsedUnit, rng: random.Random) -> list[Site]:
     """One site per loop that has no pragma, and no `continue`, which would skip the step."""
-    tokens = code_tokens(unit)
+    tokens = compiled_tokens(unit)
     sites: list[Site] = []
     for i, token in enumerate(tokens[:-1]):
         if token.text not in ("for", "while") or tokens[i + 1].text != "(":

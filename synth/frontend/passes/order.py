@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from hipsynth.source.edits import Edit
 from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, Token
-from hipsynth.source.tokens import code_tokens, text_between
+from hipsynth.source.tokens import compiled_tokens, text_between
 from hipsynth.synth.frontend.pass_input import ProgramSource
 from hipsynth.synth.frontend.rewrite_sites import Site, reform_source
 
@@ -18,7 +18,7 @@ _ENDS = frozenset(";{}")
 
 def plan_sites(unit: ParsedUnit, rng: random.Random) -> list[Site]:
     """One site per pair of neighbouring declarations in functions, in one line each."""
-    tokens = code_tokens(unit)
+    tokens = compiled_tokens(unit)
     declared = {
         token.start
         for token, entities in zip(unit.tokens, unit.referents, strict=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from generated_samples import small
 
-from hipsynth.core.errors import BadInput, TimeLimitReached
+from hipsynth.core.errors import BadInput, TimeLimitReached, UsageError
 from hipsynth.core.program import INDEX, Expected, Program, ProgramRun, iter_programs, program_path, write_programs
 from hipsynth.core.workers import ItemOutcome
 from hipsynth.source.arguments import with_defaults
@@ -44,6 +44,24 @@ def test_copies_keep_lineage_and_record(config: ParseConfig, tmp_path: Path) -> 
     assert all(c.expected == bases[0].expected and c.origin == "synthetic" for c in copies)
     assert len({c.id for c in copies}) == 6
     assert not any("kern_" in c.text or "data_" in c.text for c in copies)
+
+
+def test_programs_of_others_are_not_replaced(config: ParseConfig, tmp_path: Path) -> None:
+    _bases(tmp_path / "in")
+    index = (tmp_path / "in" / INDEX).read_bytes()
+    for path, error in ((tmp_path / "in", UsageError), (tmp_path / "own", BadInput)):
+        path.mkdir(exist_ok=True)
+        (path / "own.hip").write_text(TEXT.format(n=7))
+        with pytest.raises(error):
+            augment_programs(path, tmp_path / "in", config)
+    assert (tmp_path / "in" / INDEX).read_bytes() == index
+
+
+def test_copies_inside_of_the_folder_are_no_originals(config: ParseConfig, tmp_path: Path) -> None:
+    (tmp_path / "one.hip").write_text(TEXT.format(n=1))
+    first = augment_programs(tmp_path, tmp_path / "varied", config)
+    again = augment_programs(tmp_path, tmp_path / "varied", config)
+    assert (again.bases, again.programs, again.reused) == (1, first.programs, 1)
 
 
 @pytest.mark.parametrize("family", ["gather", "loop", "gemm", "vector_types"])

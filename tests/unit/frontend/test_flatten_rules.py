@@ -10,7 +10,7 @@ import pytest
 from hipsynth.source.parse import ParseConfig
 from hipsynth.synth.frontend.pass_input import BuildConfiguration, ProgramSource
 from hipsynth.synth.frontend.passes.flatten import flatten_program, program_sources
-from hipsynth.synth.frontend.pipeline import run_steps
+from hipsynth.synth.frontend.pipeline import PipelineResult, run_steps
 
 HIP = "#include <hip/hip_runtime.h>\n"
 
@@ -87,6 +87,46 @@ def test_units_are_merged_and_their_internal_names_kept_distinct(config: ParseCo
     text = outcome.source.text.decode()
     assert "static int state = N;" in text and "static int state_two = N;" in text
     assert text.count("#undef N") == 2
+
+
+def _merge(folder: Path, files: dict[str, str], config: ParseConfig) -> PipelineResult:
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    sources = program_sources(folder)
+    build = BuildConfiguration(tuple(sources))
+    return run_steps(ProgramSource(sources[-1].read_bytes(), sources[-1], folder, build), ["flatten"], config)
+
+
+@pytest.mark.parametrize(
+    ("before", "guard", "differs"),
+    [
+        ("#define WIDTH 64\n", "#pragma once\n", True),
+        ("#define WIDTH 32\n", "#pragma once\n", True),  # the other unit does not define it: #ifdef may tell
+        ("#define LENGTH 64\n", "#pragma once\n", False),
+        ("#define WIDTH 64\n", "", False),  # included in each unit again
+    ],
+)
+def test_a_header_that_units_see_with_other_macros_is_refused(
+    before: str, guard: str, differs: bool, config: ParseConfig, tmp_path: Path
+) -> None:
+    use = '#include "conf.h"\nstatic int w{n}() {{ return WIDTH; }}\n'
+    files = {
+        "conf.h": guard + "#ifndef WIDTH\n#define WIDTH 32\n#endif\n",
+        "a.hip": HIP + before + use.format(n=1) + "__global__ void k() {}\nint f() { return w1(); }\n",
+        "main.hip": HIP + use.format(n=2) + "int f();\nint main() { return f() + w2(); }\n",
+    }
+    outcome = _merge(tmp_path, files, config)
+    assert (outcome.source is None) == differs, outcome.diagnostics
+    if differs:
+        assert outcome.diagnostics[0].reason == "header_differs" and "conf.h" in outcome.diagnostics[0].message
+
+
+def test_a_program_asks_for_its_own_header(config: ParseConfig, tmp_path: Path) -> None:
+    main = HIP + '#if __has_include("config.h")\n#include "config.h"\n#else\n#define SCALE 1\n#endif\nint s = SCALE;\n'
+    text = _flat(tmp_path, {"main.hip": main, "config.h": "#define SCALE 7\n"}, config)
+    assert "#if 1\n" in text and "#define SCALE 7" in text
+    other = HIP + '#if __has_include("hip/hip_fp16.h")\n#include "hip/hip_fp16.h"\n#endif\nint s;\n'
+    assert '__has_include("hip/hip_fp16.h")' in _flat(tmp_path, {"main.hip": other}, config)
 
 
 def test_unknown_passes_are_refused(config: ParseConfig) -> None:

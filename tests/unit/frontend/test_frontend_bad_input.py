@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hipsynth.source.includes import include_runtime
 from hipsynth.source.parse import MAX_BYTES, ParseConfig, parse_source
 from hipsynth.synth.frontend.augment import find_items
 from hipsynth.synth.frontend.make_copies import make_copies
+from hipsynth.synth.frontend.pass_input import BuildConfiguration
 
 HEAD = b"#include <hip/hip_runtime.h>\n"
 
@@ -66,6 +68,21 @@ def test_headers_outside_the_folder_are_not_read(config: ParseConfig, tmp_path: 
     (inside / "main.hip").write_text(HEAD.decode() + '#include "../secret.h"\n__global__ void k() {}\nint main() {}\n')
     varied = make_copies(find_items(inside / "main.hip")[0], 1, 0, config)
     assert [f.reason for f in varied.failures] == ["include_outside"]
+
+
+def test_a_build_that_cannot_be_flattened_is_not_replaced_by_a_part_of_it(config: ParseConfig, tmp_path: Path) -> None:
+    texts = {
+        "a.hip": '#define WIDTH 64\n#include "conf.h"\n__global__ void k() {}\nint run() { return WIDTH; }\n',
+        "main.hip": '#include "conf.h"\nint run();\n__global__ void m() {}\nint main() { return run(); }\n',
+        "conf.h": "#pragma once\n#ifndef WIDTH\n#define WIDTH 32\n#endif\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(HEAD.decode() + text if name != "conf.h" else text)
+    (item,) = find_items(tmp_path)
+    alone = BuildConfiguration((tmp_path / "main.hip",))
+    item = replace(item, builds=(*item.build_configurations, alone))
+    (failure,) = make_copies(item, 1, 0, config).failures
+    assert failure.reason == "header_differs"
 
 
 @pytest.mark.parametrize("odd", ["part.hip", "part.h"])

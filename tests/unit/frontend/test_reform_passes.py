@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import needs
@@ -10,11 +11,12 @@ import pytest
 from hipsynth.core.errors import MissingDependency
 from hipsynth.core.program import Program
 from hipsynth.source.config import frontend_config
-from hipsynth.source.parse import ParseConfig
+from hipsynth.source.parse import ParseConfig, parse_source
 from hipsynth.synth.frontend import sandboxed_copies
 from hipsynth.synth.frontend.equivalence import same_code
 from hipsynth.synth.frontend.make_copies import AugmentInput
 from hipsynth.synth.frontend.pass_input import ProgramSource
+from hipsynth.synth.frontend.passes import loops
 from hipsynth.synth.frontend.pipeline import run_steps
 from hipsynth.synth.frontend.sandboxed_copies import AugmentRequest, CopyRecipe
 
@@ -91,6 +93,24 @@ def test_lines_stay_where_code_depends_on_them(config: ParseConfig) -> None:
         assert found.source is not None and found.source.text.count(b"\n") == text.count("\n")
     styles = [run_steps(ProgramSource(TEXT.encode()), [f"layout:{seed}"], config).source for seed in range(8)]
     assert 0 < sum(source is not None and b")\n{" in source.text for source in styles) < 8
+
+
+def test_branches_for_other_devices_stay(config: ParseConfig) -> None:
+    """What no compilation of the unit reads may mean anything: here a `continue` that a macro hides."""
+    kernel = """#include <hip/hip_runtime.h>
+#define SKIP continue
+__global__ void k(int* y, int n) {
+#ifdef __gfx942__
+  for (int i = 0; i < n; i++) { if (i % 20 == 3) SKIP; y[i] = i; }
+#else
+  for (int j = 0; j < n; j++) { y[j] = j; }
+#endif
+}
+"""
+    unit, _ = parse_source(kernel.encode(), config)
+    assert unit is not None
+    [site] = loops.plan_sites(unit, random.Random(1))
+    assert site[0].start > kernel.index("#else")
 
 
 def test_the_proof_tells_programs_apart() -> None:

@@ -28,6 +28,16 @@ def _words(text: str) -> set[str]:
     return set(re.findall(r"[A-Za-z_]\w*", text.split(HEAD)[-1]))
 
 
+def test_a_branch_for_another_device_may_call_the_library(config: ParseConfig) -> None:
+    """A local variable has the name of a library function that a branch calls which is not compiled here."""
+    branch = "#ifdef __gfx942__\n  v_ = max(v_, 0.0f);\n  own(v_);\n#endif\n"
+    head = "__device__ void own(float) {}\n__global__ void k_(float* p_) { float v_ = p_[0];\n"
+    tail = "p_[0] = v_; }\nint main() { float max = 0, own_ = 1; return max > own_; }\n"
+    text = _renamed(head + branch + tail, config)
+    assert "= max(" in text and "float max = 0" in text
+    assert " own(" not in text and "own_" not in text, "the program's own function is renamed there, too"
+
+
 CHANGED = [
     ("variable and parameter", "__global__ void kern_(int* out_) { int tmp_ = 3; out_[0] = tmp_; }", "kern_ out_ tmp_"),
     (

@@ -14,6 +14,10 @@ def _found(text: str, finish: str = "stop") -> tuple[str, str]:
     return find_code(ChatReply(text, finish, "", None, None, ""))
 
 
+def test_many_fences_that_nothing_closes_take_no_time() -> None:
+    assert _found("`````a\n" * 100_000) == ("", "no_code")
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from pathlib import Path
@@ -21,6 +22,7 @@ from hipsynth.profiling import metrics
 from hipsynth.profiling.matrix.collect import MatrixOptions
 from hipsynth.profiling.reports.corpus_statistics import corpus_statistics
 from hipsynth.simulator import label_model
+from hipsynth.synth.release import staged_files
 from hipsynth.synth.release.column_dictionary import column_lines, describe_column
 from hipsynth.synth.release.make_shards import make_shards
 from hipsynth.synth.release.pack import PackResult, pack_release
@@ -209,6 +211,32 @@ def test_shards_of_equal_labels_extend_a_release_and_others_do_not(tmp_path: Pat
     with pytest.raises(BadInput, match="other labels than shard 0000") as found:
         packed(tmp_path, tmp_path / "release", 2)
     assert found.value.reason == "mixed_versions"
+
+
+@pytest.mark.parametrize("interruption", range(1, 8))
+def test_an_interrupted_packing_is_finished_by_the_next(
+    work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interruption: int
+) -> None:
+    """Killed at each of the moments in which a file takes another's place."""
+    packed(work, tmp_path / "release", 0)
+    moves = []
+
+    def replace_or_die(source: Path, target: Path) -> None:
+        moves.append(target)
+        if len(moves) == interruption:
+            raise KeyboardInterrupt
+        source.replace(target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(staged_files, "_move_file", replace_or_die)
+        try:
+            packed(work, tmp_path / "release", 1, 2)
+        except KeyboardInterrupt:
+            with contextlib.suppress(BadInput):  # some of the new files may be there
+                Release.load(tmp_path / "release")
+    packed(work, tmp_path / "release", 1, 2)
+    packed(work, tmp_path / "whole", 0, 1, 2)
+    assert content(tmp_path / "release") == content(tmp_path / "whole")
 
 
 def test_all_of_release_v1_has_labels_of_one_version() -> None:

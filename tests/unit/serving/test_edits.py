@@ -154,7 +154,7 @@ def test_a_saved_header_asks_again_for_the_programs_with_headers_of_their_own() 
         source = SourceWithoutKernels()
         made = session.EditorSession(source, changed)
         made.options = session.EditorOptions(debounce_ms=0)
-        texts = {"p.hip": '# include "w.h"\n__global__ void f() {}', "q.hip": "__global__ void g() {}", "w.h": "int w;"}
+        texts = {"p.hip": '#include "w.h"\n__global__ void f() {}', "q.hip": "__global__ void g() {}", "w.h": "int w;"}
         for name, text in texts.items():
             made.open(name, Path("/own", name), 0, text)
         await asyncio.gather(*(task for document in made.documents.values() if (task := document.task)))
