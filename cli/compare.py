@@ -166,7 +166,7 @@ def _two_sides(argv: Sequence[str], variants: int) -> tuple[str, str, tuple[str,
         raise UsageError("A or B is empty", remedy="give files, folders, profile documents or REV:FILE")
     if len(sides) > 2:
         problem = f"three things to compare: {sides[2]}"
-        raise UsageError(problem, remedy="put the programs' arguments behind --, and several files into a folder")
+        raise UsageError(problem, remedy="put the programs' arguments after --, and several files into a folder")
     if len(sides) == 1 and variants < 2:
         raise UsageError("nothing to compare it with", remedy="give B, or --flags, --device or --arch twice")
     return sides[0], sides[-1], arguments

@@ -27,7 +27,7 @@ VERB_GROUPS = {
         "profile": "Compile for each arch and flag set, execute, count; one program or a corpus.",
         "predict": "Predict the metrics and durations of a program's kernels.",
         "compare": "Compare two programs, profiles, revisions, flag sets or devices.",
-        "optimize": "Search for a faster program that does the same, and prove both.",
+        "optimize": "Search for a faster program, and verify that it does the same.",
         "swizzle": "Remap work-groups to a GPU's chiplets, with a proof.",
         "verify": "Check that a changed program does the same as the original.",
         "run": "Run an unmodified HIP program on the CPU.",

@@ -363,8 +363,8 @@ def _profile_program(
     check_metric_pattern(options["metric_pattern"])
     if (options["asm"] or options["ttgir"]) and not lines:
         raise UsageError("--asm and --ttgir are for --lines", remedy="add --lines: they show what each line costs, too")
-    if options["as_csv"] and options["as_json"]:
-        raise UsageError("--csv excludes --json", remedy="give one of them")
+    if options["as_csv"] and (options["as_json"] or (lines and not options["html"])):
+        raise UsageError("--csv excludes --json and --lines", remedy="give one of them; --json has source lines, too")
     choices = HarnessChoices(options["grid"], options["block"], parse_values(options["values"]))
     request = ProfileRequest(
         project,

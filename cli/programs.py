@@ -35,7 +35,7 @@ class ProgramCommand(click.Command):
             at = args.index("--")
             args, ctx.meta[_OWN] = args[:at], tuple(args[at + 1 :])
             for word in sorted(_options_of(self, ctx).intersection(text.split("=")[0] for text in ctx.meta[_OWN])):
-                click.echo(f"warning: {word} behind -- goes to the program; options of synth go before it", err=True)
+                click.echo(f"warning: {word} after -- goes to the program; options of synth go before it", err=True)
         return super().parse_args(ctx, args)
 
 

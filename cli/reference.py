@@ -19,8 +19,8 @@ examples.
 
 With `--json`, every verb prints exactly one JSON document on stdout; only variants of `predict` (`--sweep`,
 `--variants`) are a document a line. An error is a document with the keys `error`, `message`, `cause`, `remedy`, and
-`diagnostics` if a compiler gave them. Progress is shown on stderr: on a terminal at once, else a line a minute. An
-option means the same on every verb. Write values that begin with a dash as `--flags=-O3`.
+`diagnostics` if a compiler gave them. Progress is shown on stderr: on a terminal at once, else a line a minute. Write
+values that begin with a dash as `--flags=-O3`.
 
 """
 

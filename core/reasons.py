@@ -72,22 +72,22 @@ class Reason(StrEnum):
     NO_DISPATCH = (
         "no_dispatch",
         "the program launched no kernel",
-        "arguments with which it launches a kernel, behind --",
+        "give arguments with which it launches a kernel, after --",
     )
     WRONG_RESULT = "wrong_result", "the output is not the expected one"
     SELF_CHECK_FAILED = "self_check_failed", "the program's own check failed"
     EXIT_CODE = "exit_code", "the program ended with an exit code that says failure"
-    TIMEOUT = "timeout", "a limit on time was reached", "more time, or less to do by its arguments"
+    TIMEOUT = "timeout", "a limit on time was reached", "give it more time, or arguments with less work"
     BUDGET = "budget", "a run within a budget was ended before its end"
     INSTRUCTION_LIMIT = (
         "instruction_limit",
         "a kernel executed more instructions than allowed",
-        "a loop that ends, or less to do by its arguments",
+        "make the loop end, or give arguments with less work",
     )
     OUT_OF_MEMORY = (
         "out_of_memory",
         "a limit on memory was reached",
-        "smaller sizes by its arguments: device memory lies in this machine's",
+        "give smaller sizes: device memory is taken from this machine's",
     )
     OUTPUT_LIMIT = "output_limit", "the program wrote more than allowed", "print less"
     FORBIDDEN_CALL = (
@@ -99,14 +99,14 @@ class Reason(StrEnum):
     ILLEGAL_ACCESS = (
         "illegal_access",
         "a kernel accessed memory that it does not own",
-        "a mask or condition on the address, memory of the device, and arrays that are still allocated",
+        "guard the index, and pass memory of the device that has not been freed",
     )
     ASSERTION = (
         "assertion",
         "an assertion in a kernel failed",
-        "data for which the assertion holds, or another condition",
+        "use data for which the assertion holds, or mend the condition",
     )
-    TRAP = "trap", "a kernel executed a trap", "data that do not lead there"
+    TRAP = "trap", "a kernel executed a trap", "use data that do not reach it"
     DEADLOCK = "deadlock", "a kernel waits for what cannot happen", "launch what is waited for first"
     UNSUPPORTED_OPCODE = "unsupported_opcode", "an instruction that the simulator cannot run"
     UNSUPPORTED_SERVICE = (
@@ -123,7 +123,7 @@ class Reason(StrEnum):
     BAD_CONFIGURATION = (
         "bad_configuration",
         "the runtime library does not take the configuration",
-        "options and a grid that the device takes: warps are a power of two, a group has at most 1024 threads",
+        "give sizes from which a grid follows, at most 1024 work-items a group, in Triton a power of two of warps",
     )
     BAD_RESULT = "bad_result", "the result that a program left behind is malformed"
     SETTLED = "settled", "the program repeats its launches, and was ended"

@@ -184,7 +184,7 @@ class _Worker(Generic[T]):
         self.connection, theirs = context.Pipe()
         self.process: SpawnProcess = context.Process(target=_serve_items, args=(theirs, function), daemon=False)
         resource_tracker.ensure_running()  # would unblock signals below
-        signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)  # inherited, until _serve handles them
+        signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)  # inherited, until _serve_items handles them
         try:
             with _hidden_main_module(function):
                 self.process.start()
@@ -235,7 +235,7 @@ class _Pool(Generic[T, R]):
                     if following is None:
                         exhausted = True
                         break
-                    self._start_workers(*following)
+                    self._start_worker(*following)
                 if not self.busy:
                     return
                 yield from self._collect_results()
@@ -258,10 +258,10 @@ class _Pool(Generic[T, R]):
         while self.busy and time.monotonic() < end:
             yield from self._collect_results()
 
-    def _start_workers(self, index: int, item: T) -> None:
+    def _start_worker(self, index: int, item: T) -> None:
         worker = self.idle.pop() if self.idle else _Worker(self.function)
         self.busy.append(worker)
-        # If the worker died while idle, `_collect` sees the closed connection and retries the item.
+        # If the worker died while idle, `_collect_results` sees the closed connection and retries the item.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             worker.give(index, item)
 

@@ -268,6 +268,7 @@ def list_choices(service: Service) -> ServerChoices:
         ),
         units=bottleneck.UNITS,
         execute_s=service.settings.execute_s,
+        search_s=service.settings.search_s,
         model=service.settings.model is not None,
     )
 

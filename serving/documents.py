@@ -167,7 +167,8 @@ class MetricChoice:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerChoices:
-    """What a page or an editor offers: targets, flag sets, metrics, and names of the units of the timing model."""
+    """What a page or an editor offers: targets, flag sets, metrics, names of the units of the timing model, and the
+    most seconds of processor time of an execution and of a search's budget."""
 
     devices: tuple[DeviceChoice, ...]
     default_device: str
@@ -175,4 +176,5 @@ class ServerChoices:
     metrics: tuple[MetricChoice, ...]
     units: Mapping[str, str]
     execute_s: float
+    search_s: float
     model: bool

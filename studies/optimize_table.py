@@ -29,7 +29,7 @@ from hipsynth.core.workers import map_unordered
 from hipsynth.library.harness import read_runnable
 from hipsynth.simulator.devices import device_of, load_device
 from hipsynth.tuning.optimize.confirm import DRAWN
-from hipsynth.tuning.optimize.documents import OptimizeDocument, list_path
+from hipsynth.tuning.optimize.documents import OptimizeDocument, SearchEnd, list_path
 from hipsynth.tuning.optimize.evaluate import SHORT_LAUNCH
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
 from hipsynth.tuning.trial import target_of
@@ -53,7 +53,11 @@ OTHER_WORK = frozenset({
     "stencil2d_two_sweeps",
 })  # fmt: skip
 OWN_COMMAND, COLLECTION_COMMAND = "optimize_table FOLDER --page", "--programs"  # as the page's places name them
-ENDS = {"budget": "at the end of its budget", "clock": "by the clock", "nothing left": "with nothing left to try"}
+ENDS = {
+    SearchEnd.BUDGET: "at the end of its budget",
+    SearchEnd.CLOCK: "by the clock",
+    SearchEnd.NOTHING_LEFT: "with nothing left to try",
+}
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from hipsynth.core.files import copy_regular, replace_atomically, write_whole
 from hipsynth.toolchain import locate, sandbox
 from hipsynth.toolchain.driver import CompileLimits, DriverCommands, precompiled_folder, run_tool
 
-RECIPE = 2  # of a header; raise it with unit.CACHE_VERSION when its compiler arguments change
+RECIPE = 2  # of a header; raise it with translation_unit.CACHE_VERSION when its compiler arguments change
 KEEP = 48  # precompiled headers to keep, about 13 MB each; the least recently used are deleted first
 
 _WRAPPER = "__clang_hip_runtime_wrapper.h"

@@ -73,7 +73,7 @@ class WorkerSource:
         self._executors = Pool("job", 1, QUEUE, ServerSettings().execute_s)
 
     async def predict(self, query: Query) -> PredictionResult:
-        """Asks a worker process for a prediction. Raises HipsynthError with the worker's reason."""
+        """Asks a worker process for a prediction. Raises QueryFailed with the worker's reason."""
         from hipsynth.training.models.documents import PredictDocument
 
         return from_json(

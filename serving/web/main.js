@@ -103,7 +103,7 @@ async function linked() {
 
 /** A side with these inputs. */
 function add(name, inputs) {
-  const side = new Side(name, options, redraw, () => Number($("limit").value) || 0, () => Number($("budget").value) || 60);
+  const side = new Side(name, options, redraw, () => Number($("limit").value) || 0, () => Math.min(Number($("budget").value) || 60, options.search_s));
   sides.push(side);
   $("sides").append(side.element);
   side.inputs = inputs;
@@ -136,6 +136,7 @@ function download(name, text, type) {
 async function start() {
   options = await call("/v1/options");
   $("limit").max = options.execute_s;
+  $("budget").max = options.search_s;
   $("limit").value = Math.min(5, options.execute_s);
   for (const [level, name] of Object.entries(LEVELS)) {
     const label = document.createElement("label"), box = document.createElement("input");

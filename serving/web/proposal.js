@@ -13,7 +13,7 @@ function gain(speedup, uncertainty) {
 /** Sentences about the report of `synth optimize`. */
 function optimized(report, budget) {
   const tried = report.steps.length === 1 ? "1 candidate was" : `${report.steps.length} candidates were`;
-  const end = report.ended === "nothing left" ? "nothing is left to try" : `ended by the ${report.ended}`;
+  const end = report.ended === "nothing_left" ? "nothing is left to try" : `ended by the ${report.ended}`;
   const work = `${tried} executed; ${end}, ${significant(report.budget_spent_s)} of ${budget} s of work used`;
   if (report.status !== "improved") return [`${report.status}: ${report.reason}`, work];
   const checks = report.verified.checks;
@@ -70,7 +70,7 @@ export class Proposal {
     this.#show(["waits for its turn"], true);
     try {
       const found = await runJob(`/v1/${kind}`, { ...body, budget_s: budget }, own.signal, (job) => {
-        this.#show([`${job.elapsed_s.toFixed(0)} s of at most ${3 * budget} s on the clock`, ...job.said.slice(-6)], true);
+        this.#show([`${job.elapsed_s.toFixed(0)} s on the clock, budget: ${budget} s of work`, ...job.said.slice(-6)], true);
       });
       this.#found(kind, found, budget);
     } catch (error) {

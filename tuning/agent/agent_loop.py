@@ -202,15 +202,15 @@ class AgentRun:
             return "tokens"
         if self.session.calls >= self.manner.calls:
             return "calls"
-        return "seconds" if self._seconds_left() >= self.manner.seconds else ""
+        return "seconds" if self._seconds_spent() >= self.manner.seconds else ""
 
-    def _seconds_left(self) -> float:
+    def _seconds_spent(self) -> float:
         return self.before_s + time.monotonic() - self.begin
 
     def _keep_entry(self, message: ChatTurn, tokens: int = 0, failed: bool = False) -> None:
         self.messages.append(message)
         self.tokens += tokens
-        line: TraceLine = {"kind": "message", "message": message, "seconds": round(self._seconds_left(), 2)}
+        line: TraceLine = {"kind": "message", "message": message, "seconds": round(self._seconds_spent(), 2)}
         if tokens:
             line["tokens"] = tokens
         if failed:

@@ -25,7 +25,7 @@ class SearchEnd(StrEnum):
 
     BUDGET = "budget"  # its work, at fixed prices: the same on every machine
     CLOCK = "clock"  # the machine was too slow for that: another one may find more
-    NOTHING_LEFT = "nothing left"
+    NOTHING_LEFT = "nothing_left"
 
 
 @dataclass(frozen=True)

@@ -373,7 +373,7 @@ def test_a_verification_is_a_job_and_only_a_sure_answer_is_kept() -> None:
     run(test)
 
 
-@pytest.mark.parametrize(("kind", "ended", "kept"), [("optimize", "nothing left", True), ("optimize", "clock", False)])
+@pytest.mark.parametrize(("kind", "ended", "kept"), [("optimize", "nothing_left", True), ("optimize", "clock", False)])
 def test_a_search_is_a_job_with_a_budget_and_is_kept_unless_the_clock_ended_it(
     kind: str, ended: str, kept: bool
 ) -> None:
