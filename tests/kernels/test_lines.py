@@ -127,6 +127,52 @@ def test_a_sampled_grid_is_scaled_to_its_counters(artefacts: api.Artefacts, tmp_
         assert event == "barrier_cycles" or seen == pytest.approx(total, rel=0.3), event
 
 
+TILES = """#include <hip/hip_runtime.h>
+__global__ void tiles(const float* a, const float* b, float* c, int n) {
+  __shared__ float x[16][16], y[16][16];
+  int tx = threadIdx.x, ty = threadIdx.y, row = blockIdx.y * 16 + ty, col = blockIdx.x * 16 + tx;
+  float s = 0;
+  for (int t = 0; t < n / 16; ++t) {
+    x[ty][tx] = a[row * n + t * 16 + tx];
+    y[ty][tx] = b[(t * 16 + ty) * n + col];
+    __syncthreads();
+    for (int k = 0; k < 16; ++k) s += x[ty][k] * y[k][tx];
+    __syncthreads();
+  }
+  c[row * n + col] = s;
+}
+int main() {
+  const int n = 1024;
+  float *a, *b, *c;
+  hipMalloc(&a, n * n * 4); hipMalloc(&b, n * n * 4); hipMalloc(&c, n * n * 4);
+  tiles<<<dim3(n / 16, n / 16), dim3(16, 16)>>>(a, b, c, n);
+  return hipDeviceSynchronize();
+}
+"""
+
+
+def test_the_lines_of_a_replayed_grid_are_those_of_a_full_run(tmp_path: Path) -> None:
+    source = tmp_path / "tiles.hip"
+    source.write_text(TILES)
+    artefacts, _ = build_file(source, "gfx942", f"{FLAGS} {FLAG}", tmp_path / "built")
+    device = devices.device_of("gfx942")
+    runs = [
+        api.run_program(artefacts, device, tmp_path, RunLimits(lines=True, **limits))
+        for limits in ({}, {"sampling_units": 0})
+    ]
+    assert [bool(run.kernels[0].sampling and run.kernels[0].sampling.groups_recorded) for run in runs] == [True, False]
+    replayed, full = (
+        {
+            row.address: row.amounts
+            for row in scale_amounts(run.instructions[0].rows, totals_of(run.kernels[0], device), 1)[0]
+        }
+        for run in runs
+    )
+    assert replayed.keys() == full.keys()
+    for address, amounts in full.items():
+        assert replayed[address] == pytest.approx(amounts, rel=1e-9, abs=1e-9)
+
+
 def test_without_the_option_nothing_is_attributed(tmp_path: Path) -> None:
     program = Program(SOURCE.read_text(), "handwritten", "", "lines")
     target = Target("gfx90a", FLAGS, devices.device_of("gfx90a").name)

@@ -31,7 +31,7 @@ void Engine::leave_together(const std::vector<Resident*>& waves) {
   for (Resident* r : waves) {
     r->clock += latest - r->now;
     c_.counts.barrier_cycles += latest - r->now;
-    if (c_.tally) c_.tally->add_barrier_wait(*r, latest - r->now);
+    if (c_.tally) c_.tally->add_barrier_wait(replay_ ? replayed_pc(*r) : r->wave.pc - 1, latest - r->now);
   }
 }
 

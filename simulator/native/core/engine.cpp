@@ -40,7 +40,7 @@ void run_sampled(Context* c, Sampler* sampler, Resident* r, const Step& s, uint3
     c->tally->begin_access(*r, c->counts);
   sampler->run_site(*r, s);
   if (c->tally) [[unlikely]]
-    c->tally->end_access(*r, s, pc, c->counts);
+    c->tally->end_access(*r, pc, c->counts, r->wave.exec() == 0);
 }
 
 }  // namespace
@@ -187,10 +187,10 @@ template <Event::Kind kKind>
     if (recorder_) recorder_->before_access(c_.counts);
     kKind == Event::Kind::scalar ? execute_scalar_memory(c_, *r, s) : execute_vector_memory(c_, *r, s);
     if (recorder_) recorder_->add_beyond_buffer(c_.counts);
-    if (recorder_) recorder_->add(kKind, r->now, in_run);
+    if (recorder_) recorder_->add_instruction(kKind, r->now, in_run, pc);
   }
   if (c_.tally) [[unlikely]]
-    c_.tally->end_access(*r, s, pc, c_.counts);
+    c_.tally->end_access(*r, pc, c_.counts, r->wave.exec() == 0);
 }
 
 // Continues at `to` after `pc`; false if the time slice is used up.
@@ -215,7 +215,7 @@ template <Event::Kind kKind>
 void Engine::stop_at(Resident* r, const Step& s, Run* run, uint32_t pc) {
   const auto record = [&](Event::Kind kind) {
     r->now = r->clock + issued_[pc];
-    if (recorder_) recorder_->add(kind, r->now, pc + 1 - run->start);
+    if (recorder_) recorder_->add_instruction(kind, r->now, pc + 1 - run->start, pc);
   };
   switch (s.action) {
     case Action::barrier:

@@ -112,6 +112,8 @@ class Engine {
   void stop_at(Resident* r, const Step& s, Run* run, uint32_t pc);
   void replay_wave(Resident* r, bool was_at_port);
   bool replay_event(Resident* r, const Event& e, uint32_t at, uint32_t begun);
+  bool replay_observed(Resident* r, const Event& e, uint32_t at, uint32_t begun);
+  uint32_t replayed_pc(const Resident& r) const;  // of the instruction whose event the wave has replayed last
   void replay_access(Resident* r, const Event& e);
   const LoadShape& shape_at(uint32_t pattern, uint64_t start);
   void add_replayed();

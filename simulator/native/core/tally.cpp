@@ -54,14 +54,14 @@ void InstructionTally::begin_access(const Resident& r, const EngineCounts& engin
   beyond_before_ = beyond_buffer(engine);
 }
 
-void InstructionTally::end_access(const Resident& r, const Step& s, uint32_t pc, const EngineCounts& engine) {
+void InstructionTally::end_access(const Resident& r, uint32_t pc, const EngineCounts& engine, bool is_idle) {
   Observed& o = observed_[pc];
   const Counts counts = read_counts(r, engine);
   ++o.seen;
-  o.modelled += counts != before_ || r.wave.exec() == 0;
+  o.modelled += counts != before_ || is_idle;
   for (size_t i = 0; i < counts.size(); ++i) o.counts[i] += counts[i] - before_[i];
   o.beyond += beyond_buffer(engine) - beyond_before_;
-  const Unit unit = s.inst->op->unit;
+  const Unit unit = program_->steps[pc].inst->op->unit;
   Pending& pending = pending_[&r];
   const Answer answer = unit == Unit::vmem ? r.answer_of(0) : unit == Unit::lds ? r.lds_answer : r.scalar_answer;
   std::vector<Access>& list = unit == Unit::vmem ? pending.vector : pending.scalar;
@@ -91,8 +91,12 @@ void InstructionTally::add_wait(const Resident& r, WaitLimits limits, uint32_t c
   attribute_wait(&pending.scalar, limits.lgkm, cycles, all);
 }
 
-void InstructionTally::add_barrier_wait(const Resident& r, uint32_t cycles) {
-  observed_[r.wave.pc - 1].barriers += cycles;
+void InstructionTally::begin_replay() {
+  for (size_t pc = 0; pc < observed_.size(); ++pc) {
+    const Inst* inst = program_->steps[pc].inst;
+    if (inst == nullptr || inst->op->unit != Unit::lds) observed_[pc] = {};
+  }
+  pending_.clear();
 }
 
 void InstructionTally::restart() {

@@ -57,11 +57,14 @@ class InstructionTally {
 
   // Around one memory or LDS instruction. `r.now` is set.
   void begin_access(const Resident& r, const EngineCounts& engine);
-  void end_access(const Resident& r, const Step& s, uint32_t pc, const EngineCounts& engine);
+  // `is_idle`: no lane was active.
+  void end_access(const Resident& r, uint32_t pc, const EngineCounts& engine, bool is_idle);
   void add_wave(const Resident& r) { pending_[&r] = {}; }
   // The wave has waited so many cycles at an s_waitcnt.
   void add_wait(const Resident& r, WaitLimits limits, uint32_t cycles);
-  void add_barrier_wait(const Resident& r, uint32_t cycles);  // at the barrier before the wave's next instruction
+  void add_barrier_wait(uint32_t pc, uint32_t cycles) { observed_[pc].barriers += cycles; }
+  // Forgets what the memory did, and barriers: a replay tells of all of that. The LDS has been seen before it.
+  void begin_replay();
 
   const std::map<Kernel, std::vector<Instruction>>& kernels() const { return kernels_; }
 

@@ -41,7 +41,8 @@ const Traces* RecordedTraces::traces() {
 // affordable, else nullopt.
 std::optional<Traces> RecordedTraces::record() {
   if (!may_replay(p_.slice.steps(), *p_.launch.kernel)) return std::nullopt;
-  Recorder recorder(p_.plan.occupancy.waves_per_group, static_cast<uint32_t>(p_.spec.topology.xcds));
+  Recorder recorder(p_.plan.occupancy.waves_per_group, static_cast<uint32_t>(p_.spec.topology.xcds),
+                    p_.context.tally != nullptr);
   std::optional<Traces> traces = trace_grid(p_.plan.total_groups, [&](std::vector<uint64_t> groups) {
     return record_groups(p_, &recorder, std::move(groups));
   });

@@ -1,5 +1,8 @@
 // Trace-driven replay: work-groups access memory and wait like recorded ones (sampling/trace.h).
+#include <algorithm>
+
 #include "core/engine.h"
+#include "core/tally.h"
 
 namespace hipsynth {
 
@@ -19,7 +22,7 @@ WaveAccess access_at(const LanePattern& p, uint64_t start, uint64_t* address) {
 }  // namespace
 
 void Engine::replay(const Traces& traces, CountedMemory& memory, PartialReplay* part) {
-  c_.tally = nullptr;  // traces do not say which instruction an event is of
+  if (c_.tally) c_.tally->begin_replay();
   const size_t shapes = traces.patterns.size() * memory.hierarchy().l1_line_bytes();
   replay_.reset(new Replay{traces, memory, part, std::vector<LoadShape>(1), std::vector<uint16_t>(shapes)});
 }
@@ -47,6 +50,16 @@ void Engine::start_replay(ScheduledWave* scheduled) {
   r->index = scheduled->index;
   r->wake_round = r->began = round_;
   scheduled->started = true;
+  if (c_.tally) c_.tally->add_wave(*r);
+}
+
+uint32_t Engine::replayed_pc(const Resident& r) const {
+  const GroupTrace& first = replay_->traces.first;
+  const uint32_t executed = first.waves[r.index][r.wave.pc - 1].executed;
+  const std::vector<EventPlace>& places = first.places[r.index];
+  return std::lower_bound(places.begin(), places.end(), executed,
+                          [](const EventPlace& place, uint32_t number) { return place.executed < number; })
+      ->pc;
 }
 
 void Engine::replay_access(Resident* r, const Event& e) {
@@ -93,6 +106,16 @@ void Engine::replay_access(Resident* r, const Event& e) {
   }
 }
 
+// Replays an event of a memory instruction, and keeps what it did.
+bool Engine::replay_observed(Resident* r, const Event& e, uint32_t at, uint32_t begun) {
+  r->wave.pc = at + 1;
+  const uint32_t pc = replayed_pc(*r);
+  c_.tally->begin_access(*r, c_.counts);
+  const bool ends = replay_event(r, e, at, begun);
+  c_.tally->end_access(*r, pc, c_.counts, e.kind == Event::Kind::no_lanes);
+  return ends;
+}
+
 // Like run_wave, but steps from event to event. wave.pc is the index of the next one.
 void Engine::replay_wave(Resident* r, bool was_at_port) {
   const std::vector<Event>& events = replay_->traces.first.waves[r->index];
@@ -109,7 +132,8 @@ void Engine::replay_wave(Resident* r, bool was_at_port) {
       return;
     }
     if (part) part->before(e, memory, c_.counts);
-    const bool ends = replay_event(r, e, at, begun);
+    const bool is_observed = c_.tally != nullptr && (needs_port || e.kind == Event::Kind::scalar);
+    const bool ends = is_observed ? replay_observed(r, e, at, begun) : replay_event(r, e, at, begun);
     if (part) part->after(e, memory, c_.counts);
     if (ends) return;
   }

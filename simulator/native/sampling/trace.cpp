@@ -207,6 +207,11 @@ void Recorder::add(Event::Kind kind, uint32_t now, uint32_t in_run) {
   current_->events.push_back(e);
 }
 
+void Recorder::add_instruction(Event::Kind kind, uint32_t now, uint32_t in_run, uint32_t pc) {
+  add(kind, now, in_run);
+  if (keeps_places_ && !refused_) current_->places.push_back({current_->events.back().executed, pc});
+}
+
 void Recorder::add_wait(WaitLimits limits, uint32_t now, uint32_t in_run) {
   add(Event::Kind::wait, now, in_run);
   if (refused_) return;
@@ -244,6 +249,7 @@ std::vector<GroupTrace> Recorder::end(const std::vector<std::vector<Executed>>& 
     group.counts = counts_[bucket];
     for (size_t wave = 0; wave < waves_; ++wave) {
       group.waves.push_back(std::move(traces_[bucket * waves_ + wave].events));
+      if (keeps_places_) group.places.push_back(std::move(traces_[bucket * waves_ + wave].places));
     }
   }
   return groups;

@@ -50,9 +50,15 @@ struct Event {
   uint64_t address = 0;      // vector: of the first active lane, in Traces for work-group 0; scalar: of the load
 };
 
-// The recording of one work-group.
+// Which instruction caused an event, by Event::executed.
+struct EventPlace {
+  uint32_t executed, pc;
+};
+
+// The recording of one work-group. `places`: by wave, in ascending order; empty if they were not asked for.
 struct GroupTrace {
   std::vector<std::vector<Event>> waves;
+  std::vector<std::vector<EventPlace>> places;
   std::vector<Executed> executed;  // difference array over instructions
   EngineCounts counts;             // of the LDS, with folded waits for it, and bytes beyond buffers
 };
@@ -103,8 +109,9 @@ class TraceSource {
 // The memory model of a recording: records the events of chosen work-groups, which run without being counted.
 class Recorder final : public MemoryModel {
  public:
-  // `waves`: per work-group.
-  Recorder(uint32_t waves, uint32_t xcds) : MemoryModel(true), waves_(waves), xcds_(xcds) {}
+  // `waves`: per work-group; `keeps_places`: GroupTrace::places are wanted.
+  Recorder(uint32_t waves, uint32_t xcds, bool keeps_places)
+      : MemoryModel(true), waves_(waves), xcds_(xcds), keeps_places_(keeps_places) {}
 
   void begin(std::vector<uint64_t> groups);  // work-groups to record, in ascending order
   // The next chosen work-group from `number` on that belongs to the same XCD; past the last work-group if none.
@@ -120,7 +127,8 @@ class Recorder final : public MemoryModel {
   void image_access(Resident&, Access, std::span<const WaveAccess>) override { refuse(); }
   void empty_access(Resident&) override { refuse(); }
   void scalar_load(Resident&, uint64_t address, uint32_t bytes) override { address_ = address, amount_ = bytes; }
-  // Records the executed instruction; `in_run`: instructions since the last run ended.
+  // Records the executed instruction at `pc`; `in_run`: instructions since the last run ended.
+  void add_instruction(Event::Kind kind, uint32_t now, uint32_t in_run, uint32_t pc);
   void add(Event::Kind kind, uint32_t now, uint32_t in_run);
   void add_wait(WaitLimits limits, uint32_t now, uint32_t in_run);
   void before_access(const EngineCounts& counts) { before_access_ = counts; }
@@ -135,6 +143,7 @@ class Recorder final : public MemoryModel {
  private:
   struct WaveTrace {
     std::vector<Event> events;
+    std::vector<EventPlace> places;
     uint32_t done = 0;  // instructions
   };
   struct Hash {
@@ -142,6 +151,7 @@ class Recorder final : public MemoryModel {
   };
 
   uint32_t waves_, xcds_;
+  bool keeps_places_;
   std::vector<uint64_t> groups_;
   std::vector<WaveTrace> traces_;     // [bucket][wave]
   std::vector<EngineCounts> counts_;  // [bucket]
