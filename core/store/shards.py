@@ -84,6 +84,9 @@ def read_manifest(root: Path) -> Manifest | None:
         version = data["schema_version"]
         check_version(path, version)
         shards = {kind: tuple(_parse_shard(path, kind, row) for row in data["shards"][kind]) for kind in KINDS}
+        paths = [shard.path for kind in KINDS for shard in shards[kind]]
+        if len(set(paths)) < len(paths):
+            raise ValueError("a shard is listed twice")
         return Manifest(version, metric_names(data["metric_ids"]), shards)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         problem = error
@@ -150,10 +153,20 @@ def write_shard(root: Path, kind: str, table: pa.Table, key: str) -> Shard:
     return Shard(relative, table.num_rows, len(content), digest, first, last)
 
 
+# Texts that every row has.
+NEVER_NULL = frozenset(
+    ("id", "program_id", "measurement_id", "origin", "family", "lineage", "arch", "device", "flags", "arguments")
+)
+
+
 def read_shard(root: Path, shard: Shard, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows of a shard, with all columns or only `columns`; what was added to the columns since has its default."""
     try:
         table = pq.ParquetFile(root / shard.path).read(columns=columns)
+        table.validate(full=True)  # that texts are UTF-8
+        for name in NEVER_NULL.intersection(table.column_names):
+            if table[name].null_count:
+                raise pa.ArrowInvalid(f"the column {name} lacks values")
         return _complete_table(shard.path.partition("/")[0], table, columns is None)
     except (OSError, pa.ArrowException) as error:
         raise BadInput(

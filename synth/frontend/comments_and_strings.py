@@ -32,6 +32,11 @@ _LITERAL_WORD = re.compile(
 )
 _CONSTANT = re.compile(rb"\b(?:constexpr|consteval)\b")
 _NO_TEXT = {Kind.INCLUSION_DIRECTIVE.value, Kind.ASM_STMT.value, Kind.PREPROCESSING_DIRECTIVE.value}
+_COMPARES = {"==", "!=", "<", ">"}
+_DECIDES = re.compile(
+    r"(?i)^(?:str\w*|mem\w*|get\w*|find\w*|compare|count|at|contains|starts_with|ends_with|fopen|open)$"
+)
+MOST_BEFORE = 200  # tokens in front of a literal in which its call is looked for
 _TAKES_STRING = {"extern", "section", "alias", "annotate", "target", "visibility", "asm", "__asm__", "_Pragma"} | {
     "include", "include_next", "line",
 }  # fmt: skip
@@ -107,11 +112,27 @@ def _host_functions(unit: ParsedUnit) -> list[tuple[int, int]]:
 
 
 def _is_free_text(unit: ParsedUnit, i: int) -> bool:
-    """Whether token i is a string literal that means nothing to the compiler: no header, attribute or assembly."""
+    """Whether token i is a string literal that means nothing to the compiler, nor to the program: no header, attribute
+    or assembly, and not compared or looked up."""
     token = unit.tokens[i]
     if token.kind != TOKEN_LITERAL or '"' not in token.text or unit.cursor_kinds[i] in _NO_TEXT:
         return False
+    beside = {unit.tokens[j].text for j in (i - 1, i + 1) if 0 <= j < len(unit.tokens)}
+    if beside & _COMPARES or _DECIDES.search(_call_around(unit, i)):
+        return False
     return not {neighbour.text for neighbour in unit.tokens[max(0, i - 2) : i]} & _TAKES_STRING
+
+
+def _call_around(unit: ParsedUnit, i: int) -> str:
+    """The name of the function whose call token i is an argument of; "" if it is in none."""
+    depth = 0
+    for j in range(i - 1, max(0, i - MOST_BEFORE), -1):
+        depth += {")": 1, "(": -1}.get(unit.tokens[j].text, 0)
+        if depth < 0:
+            return unit.tokens[j - 1].text
+        if unit.tokens[j].text in (";", "{", "}"):
+            return ""
+    return ""
 
 
 def _is_name(word: re.Match[str]) -> bool:

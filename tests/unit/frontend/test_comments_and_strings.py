@@ -56,6 +56,24 @@ def test_strings_are_rewritten_on_request(config: ParseConfig) -> None:
     assert '"\\tile_sum"' in text, "\\t and ile_sum"
 
 
+def test_literals_that_decide_something_stay(config: ParseConfig) -> None:
+    text = """#include <hip/hip_runtime.h>
+#include <cstring>
+#include <string>
+__global__ void tile_sum(int* rows_left) { *rows_left = 1; }
+int main(int argc, char** argv) {
+  int rows_left = 0;
+  if (argc > 1 && (!strcmp(argv[1], "rows_left") || std::string(argv[1]) == "tile_sum")) rows_left = 1;
+  return rows_left + printf("the rows_left of tile_sum\\n");
+}
+"""
+    unit, problems = parse_source(text.encode(), config)
+    assert unit is not None, problems
+    copy, _, _ = rename_unit(unit, config, 3, Texts(strings="rewrite"))
+    assert copy is not None
+    assert b'"rows_left")' in copy and b'== "tile_sum"' in copy and b"the rows_left of tile_sum" not in copy
+
+
 def test_settings_are_written_and_read() -> None:
     for texts in (Texts(), Texts("drop"), Texts("keep", "rewrite")):
         assert Texts.read(f"7{texts.words}".split(",")[1:]) == texts
