@@ -19,10 +19,10 @@ demo: setup
 
 # JOBS: test processes, each of up to 2.5 GB.
 test: lint
-	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -m "not full and not hardware"
+	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -m "not full"
 
 test-full: lint
-	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -m "not hardware"
+	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal
 
 lint: setup
 	@$(BIN)/ruff check .

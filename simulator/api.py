@@ -38,7 +38,6 @@ from hipsynth.toolchain.sandbox import processes
 
 LIBRARY = "libhipsynth_hip.so"
 VERSION_FILE = "libhipsynth_hip.version"
-STOP_EXIT = 113  # exit status of a program that the simulator stopped; kStopExit of native/runtime/results.h
 MOST_ARGUMENT_BYTES = 1 << 17  # MAX_ARG_STRLEN of Linux
 FIRST_FD = 3  # the first descriptor that run_sandboxed passes on
 # What a job was killed for -> the reason of a failure.

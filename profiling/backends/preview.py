@@ -28,8 +28,8 @@ from hipsynth.core.languages import HIP
 from hipsynth.core.program import Program
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling import metrics
-from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
-from hipsynth.profiling.backends.sim import SimBackend, failed_result
+from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult, failed_result
+from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.profiling.preview.interpret import Preview
 from hipsynth.profiling.preview.programs import (
     MOST_PREVIEWS,

@@ -95,3 +95,13 @@ class Backend(Protocol):
         ...
 
     def profile(self, program: Program, target: Target, scratch: Path, limits: RunLimits) -> TargetResult: ...
+
+
+def failed_result(
+    target: Target, reason: Reason, message: str, provenance: Mapping[str, str] | None = None
+) -> TargetResult:
+    """The result of a program that has no labels for `target`, with the reason and a message for its user."""
+    return TargetResult(
+        target.arch, target.flags, target.device, "failed", reason=reason, message=message,
+        provenance=dict(provenance or {}),
+    )  # fmt: skip

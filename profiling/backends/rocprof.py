@@ -17,7 +17,7 @@ from hipsynth.core.languages import HIP
 from hipsynth.core.program import Program
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling import metrics
-from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
+from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult, failed_result
 from hipsynth.profiling.backends.recorded import capture_name
 from hipsynth.profiling.backends.rocprof_csv import read_folder
 from hipsynth.simulator.limits import RunLimits
@@ -104,14 +104,14 @@ class RocprofBackend:
         if self.folder is not None:
             folder = self.folder / _folder_name(program.id, target, program.arguments)
             if not folder.is_dir():
-                return _failed_result(target, Reason.NOT_RECORDED, f"no folder {folder.name}")
+                return failed_result(target, Reason.NOT_RECORDED, f"no folder {folder.name}")
             kernels = read_folder(folder, target.arch, self.version())
             return TargetResult(target.arch, target.flags, target.device, "ok", kernels=kernels)
         if program.is_script:
             why = "a Python script: profile it with rocprofv3 itself, and give the folder of what that writes"
-            return _failed_result(target, Reason.UNSUPPORTED, why)
+            return failed_result(target, Reason.UNSUPPORTED, why)
         if program.origin == "llm":
-            return _failed_result(
+            return failed_result(
                 target, Reason.UNTRUSTED, "programs written by a language model run only in the simulator"
             )
         if target.arch not in _gpu_archs():
@@ -134,15 +134,15 @@ class RocprofBackend:
                     command, cwd=scratch, capture_output=True, text=True, errors="replace", timeout=limits.time_s
                 )
             except subprocess.TimeoutExpired:
-                return _failed_result(target, Reason.TIMEOUT, f"no end within {limits.time_s:g} s")
+                return failed_result(target, Reason.TIMEOUT, f"no end within {limits.time_s:g} s")
             if index == 0:
                 stdout, exit_code = process.stdout[: limits.output_bytes], process.returncode
             elif process.returncode != exit_code:
                 ended = f"pass {index} over {', '.join(options[1:])} ended with {process.returncode}"
                 why = f"{ended}, the program without counters with {exit_code}: {process.stderr[-400:].strip()}"
-                return _failed_result(target, Reason.EXIT_CODE, why)
+                return failed_result(target, Reason.EXIT_CODE, why)
         if not list(out.rglob("*.csv")):
-            return _failed_result(target, Reason.NO_KERNEL, "the profiler wrote no kernel data")
+            return failed_result(target, Reason.NO_KERNEL, "the profiler wrote no kernel data")
         kernels = read_folder(out, target.arch, self.version())
         provenance = {"profiler": f"rocprofv3 {_tool_version()}", **self.environment(target)}
         return TargetResult(
@@ -174,10 +174,6 @@ def _compile_program(program: Program, target: Target, scratch: Path, limits: Ru
 
 def _folder_name(program_id: str, target: Target, arguments: Sequence[str] = ()) -> str:
     return capture_name(program_id, target, arguments).removesuffix(".json")
-
-
-def _failed_result(target: Target, reason: Reason, message: str) -> TargetResult:
-    return TargetResult(target.arch, target.flags, target.device, "failed", reason=reason, message=message)
 
 
 @functools.cache

@@ -20,7 +20,7 @@ from hipsynth.core.program import Program
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends import equal_builds
-from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
+from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult, failed_result
 from hipsynth.profiling.lines import attribute_to_lines, own_files
 from hipsynth.profiling.lines.fault_line import add_fault_line
 from hipsynth.profiling.lines.intermediate import add_intermediate_code
@@ -244,10 +244,3 @@ def run_in_copy(
                 result = replace(result, code_objects=read_compiled(folder), ttgir=read_intermediate(folder))
     hide = sandbox.hide_job_folders
     return replace(result, message=hide(result.message), stdout=hide(result.stdout), stderr=hide(result.stderr))
-
-
-def failed_result(target: Target, reason: Reason, message: str, *, provenance: Mapping[str, str]) -> TargetResult:
-    """The result of a program that has no labels for `target`, with the reason and a message for its user."""
-    return TargetResult(
-        target.arch, target.flags, target.device, "failed", reason=reason, message=message, provenance=dict(provenance)
-    )

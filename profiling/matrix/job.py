@@ -18,7 +18,7 @@ from hipsynth.core.scratch import scratch_folder
 from hipsynth.core.workers import ItemOutcome, map_unordered, use_outcomes
 from hipsynth.profiling import backends
 from hipsynth.profiling.backends import equal_builds
-from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult
+from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult, failed_result
 from hipsynth.profiling.matrix.targets import targets_of
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.toolchain import sandbox
@@ -123,11 +123,6 @@ def _os_reason(error: OSError) -> Reason:
 @functools.cache
 def _open_cached(spec: str) -> Backend:
     return backends.open_backend(spec)
-
-
-def failed_result(target: Target, reason: Reason, message: str) -> TargetResult:
-    """A failed result for a target."""
-    return TargetResult(target.arch, target.flags, target.device, status="failed", reason=reason, message=message)
 
 
 def label_sources(result: TargetResult) -> TargetResult:

@@ -19,7 +19,7 @@ THROUGHPUT = "HBM_GFLOPS"
 EQUAL_TO_THROUGHPUT = frozenset({"L1_Cache_GFLOPS", "L2_Cache_GFLOPS"})
 THROUGHPUT_NAME, THROUGHPUT_TITLE = "L1/L2/HBM_GFLOPS", "L1/L2/HBM GFLOPS"
 _EXPRESSION_KEYS = {"title", "unit", "formula", "doc", "source"}
-_METRIC_KEYS = _EXPRESSION_KEYS | {"kind", "better", "level", "range", "scale"}
+_METRIC_KEYS = _EXPRESSION_KEYS | {"kind", "better", "level", "range", "scale", "own"}
 _COUNTER_KEYS = {"doc", "show", "archs"}
 
 
@@ -52,13 +52,15 @@ class MetricExpression:
 
 @dataclass(frozen=True)
 class Metric(MetricExpression):
-    """One metric. Value / `scale` is in the paper's 0..1 range; None if the paper does not have the metric."""
+    """One metric. Value / `scale` is in the paper's 0..1 range; None if the paper does not have the metric. `own`: this
+    project defines it, not the vendor's tools."""
 
     kind: str  # hit_rate | bandwidth | intensity | throughput | time | utilisation | conflict_rate
     better: str  # higher | lower
     level: str  # L1 | L2 | HBM | LDS | kernel
     range: tuple[float, float]
     scale: float | None
+    own: bool
 
     @property
     def is_simulator_only(self) -> bool:
@@ -238,7 +240,7 @@ def _parse_expression_row(key: str, row: Mapping[str, Any], archs: tuple[str, ..
 
 def _parse_metric(key: str, row: Mapping[str, Any], archs: tuple[str, ...]) -> Metric:
     where = f"metrics.{key}"
-    _check_keys(where, row, _METRIC_KEYS, _METRIC_KEYS - {"scale"})
+    _check_keys(where, row, _METRIC_KEYS, _METRIC_KEYS - {"scale", "own"})
     formula, text = _parse_formulas(where, row, archs)
     low, high = row["range"]
     return Metric(
@@ -254,6 +256,7 @@ def _parse_metric(key: str, row: Mapping[str, Any], archs: tuple[str, ...]) -> M
         level=row["level"],
         range=(float(low), float(high)),
         scale=float(row["scale"]) if "scale" in row else None,
+        own=bool(row.get("own", False)),
     )
 
 

@@ -314,7 +314,7 @@ def _of_peak(name: str, value: float, peak: float, unit: str) -> str:
 def _metric_table(columns: Sequence[Column], counters: bool, pattern: str) -> Iterator[str]:
     """Table of the paper's metrics, our metrics and counters, one column per target."""
     facts = metrics.metric_table().metrics
-    own_metrics = [metric for metric in metrics.extra_ids() if facts[metric].source.startswith("own")]
+    own_metrics = [metric for metric in metrics.extra_ids() if facts[metric].own]
     blocks = [
         list(_metric_rows(columns, [metric for metric in metrics.all_ids() if metric not in own_metrics])),
         list(_metric_rows(columns, own_metrics)),
@@ -359,7 +359,7 @@ def _cell_error(metric: str, value: float | None, column: Column) -> str:
     facts = metrics.metric_table().metrics[metric]
     if value is None or column.kernel.source.backend != "sim" or (value == 0 and facts.kind != "hit_rate"):
         return ""
-    if facts.source.startswith("own") and _expected_error(metric, column) is None:
+    if facts.own and _expected_error(metric, column) is None:
         return _scaling_error(metric, column)  # simulator-only metric: no recording can exist
     return _error_text(metric, column)
 

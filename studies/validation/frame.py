@@ -173,7 +173,7 @@ def metric_rows(
     for metric, row in metrics.metric_table().metrics.items():
         expected, got = theirs[metric], mine[metric]
         points = row.kind == "hit_rate"
-        if metric == "Duration" or row.source.startswith("own"):
+        if metric == "Duration" or row.own:
             continue
         if expected is not None and got is not None and (expected or got or points):
             yield ComparisonRow(metric, expected, got, points=points)

@@ -17,8 +17,9 @@ from hipsynth.profiling.matrix.job import label_sources, profile_program
 from hipsynth.profiling.reports.describe import profile_document
 from hipsynth.profiling.reports.terminal import render_results
 from hipsynth.simulator import channel, devices
-from hipsynth.simulator.api import STOP_EXIT
 from hipsynth.simulator.limits import RunLimits
+
+STOP_EXIT = 113  # kStopExit of the runtime library: the simulator stopped the program
 
 
 def test_write_out_of_bounds(tmp_path: Path) -> None:
