@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import NotRequired, TypedDict, cast
 
+from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import SOURCE_BYTES, folder_around, open_regular, read_regular, write_whole
 from hipsynth.core.json_lines import write_json_lines
@@ -226,8 +227,11 @@ def check_record(record: object) -> ProgramRecord:
         raise ValueError(f"one of {', '.join(_TEXTS)} is not text")
     if record.get("language", HIP) not in SUFFIXES:
         raise ValueError(f"the language is none of {', '.join(SUFFIXES)}")
-    if not isinstance(record.get("params", {}), dict) or not isinstance(record.get("expected"), dict | None):
+    expected = record.get("expected")
+    if not isinstance(record.get("params", {}), dict) or not isinstance(expected, dict | None):
         raise ValueError("params or expected is not an object")
+    if expected is not None:
+        from_json(Expected, expected)
     if not all(type(choice) is int and -(2**63) <= choice < 2**63 for choice in record.get("choices", ())):
         raise ValueError("choices are not 64-bit integers")
     for run in record.get("runs", ()):
