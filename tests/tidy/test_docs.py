@@ -21,6 +21,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 TOP_FOLDERS = (*ROOMS, "studies", "tools", "benchmarks", "tests", "templates", "corpus", "examples", "vscode")
 COMMAND = re.compile(r"python -m ([\w.]+)")
 NAMED_FILE = re.compile(rf"`((?:{'|'.join(TOP_FOLDERS)})/[\w./-]+)`")
+STARTED_FILE = re.compile(rf"\bpython ((?:{'|'.join(TOP_FOLDERS)})/[\w./-]+\.py)")
 MAX_ARCHITECTURE_LINES = 145
 
 
@@ -58,10 +59,15 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
 
 
 def dead_names(text: str) -> list[str]:
-    """Modules that `python -m` starts, and files of a room, that a page names but that do not exist."""
+    """Modules that `python -m` starts, files that `python` starts, and files of a room, that a page names but that do not
+    exist."""
     modules = (name.removeprefix("hipsynth.").replace(".", "/") for name in COMMAND.findall(text))
     starts = (f"{name}.py" if (ROOT / f"{name}.py").exists() else f"{name}/__main__.py" for name in modules)
-    names = [*(start for start in starts if start.split("/")[0] in TOP_FOLDERS), *NAMED_FILE.findall(text)]
+    names = [
+        *(start for start in starts if start.split("/")[0] in TOP_FOLDERS),
+        *NAMED_FILE.findall(text),
+        *STARTED_FILE.findall(text),
+    ]
     return [name for name in names if not (ROOT / name).exists()]
 
 
@@ -71,8 +77,8 @@ def test_commands_and_files_that_pages_name_exist(page: Path) -> None:
 
 
 def test_a_dead_name_is_found() -> None:
-    text = "`python -m studies.gallery` `python -m tools.gone` in `core/files.py` and `core/gone.py`"
-    assert dead_names(text) == ["tools/gone/__main__.py", "core/gone.py"]
+    text = "`python -m studies.gallery` `python -m tools.gone` in `core/files.py` and `core/gone.py`, `python benchmarks/gone.py x`"
+    assert dead_names(text) == ["tools/gone/__main__.py", "core/gone.py", "benchmarks/gone.py"]
 
 
 def test_constants_on_the_model_pages_are_those_of_the_device_tables() -> None:
