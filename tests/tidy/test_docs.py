@@ -59,8 +59,7 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
 
 
 def dead_names(text: str) -> list[str]:
-    """Modules that `python -m` starts, files that `python` starts, and files of a room, that a page names but that do not
-    exist."""
+    """Modules and files that `python` starts, and files of a room, that a page names but that do not exist."""
     modules = (name.removeprefix("hipsynth.").replace(".", "/") for name in COMMAND.findall(text))
     starts = (f"{name}.py" if (ROOT / f"{name}.py").exists() else f"{name}/__main__.py" for name in modules)
     names = [
@@ -77,7 +76,8 @@ def test_commands_and_files_that_pages_name_exist(page: Path) -> None:
 
 
 def test_a_dead_name_is_found() -> None:
-    text = "`python -m studies.gallery` `python -m tools.gone` in `core/files.py` and `core/gone.py`, `python benchmarks/gone.py x`"
+    text = "`python -m studies.gallery` `python -m tools.gone` in `core/files.py` and `core/gone.py`"
+    text += ", `python benchmarks/gone.py x`"
     assert dead_names(text) == ["tools/gone/__main__.py", "core/gone.py", "benchmarks/gone.py"]
 
 
