@@ -17,12 +17,15 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from hipsynth.core.documents import to_json
+from hipsynth.core.errors import ErrorDocument
+from hipsynth.core.reasons import Reason
 from hipsynth.serving.limits import ANSWER_S, BODY_S, CONNECTIONS, HEADER_BYTES, HEADERS_S
 
 # A new connection is read from before so many newer ones can be accepted that it gives way to them.
 ACCEPTED_AT_ONCE = CONNECTIONS // 4
-_WORDS = {"message": "the request did not arrive in time", "cause": "", "remedy": "send it at once", "diagnostics": ""}
-_BODY = json.dumps({"error": "too_slow", **_WORDS}).encode()
+_ERROR = ErrorDocument(Reason.TOO_SLOW, "the request did not arrive in time", "", "send it at once", "")
+_BODY = json.dumps(to_json(_ERROR)).encode()
 REQUEST_TIMEOUT = (
     b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-type: application/json\r\n"
     b"content-length: %d\r\n\r\n%s" % (len(_BODY), _BODY)

@@ -12,6 +12,9 @@ import time
 from dataclasses import dataclass
 from urllib.parse import parse_qs
 
+from hipsynth.core.documents import to_json
+from hipsynth.core.errors import ErrorDocument
+from hipsynth.core.reasons import Reason
 from hipsynth.serving.asgi import App, Message, Receive, Send
 from hipsynth.serving.limits import BODY_BYTES
 from hipsynth.serving.prometheus import RequestMeter
@@ -39,12 +42,12 @@ class Refusal(Exception):
     """An answer that is given in place of the route's."""
 
     status: int
-    error: str
+    error: Reason
     message: str
     remedy: str = ""
 
 
-TOO_LARGE = Refusal(413, "too_large", f"a request may have {BODY_BYTES >> 20} MiB", "send less")
+TOO_LARGE = Refusal(413, Reason.TOO_LARGE, f"a request may have {BODY_BYTES >> 20} MiB", "send less")
 
 
 class Guard:
@@ -111,13 +114,13 @@ class Guard:
     def _check_place(self, scope: Message, headers: dict[str, str]) -> None:
         """Another site's page, also one whose name was made to lead here (DNS rebinding), is refused."""
         if headers.get("host", "").lower() not in self.hosts:
-            raise Refusal(400, "bad_host", "the request names another host", f"use http://127.0.0.1:{self.port}")
+            raise Refusal(400, Reason.BAD_HOST, "the request names another host", f"use http://127.0.0.1:{self.port}")
         origin = headers.get("origin")
         if origin is not None and origin.lower() not in {f"http://{host}" for host in self.hosts}:
-            raise Refusal(403, "bad_origin", "a page of another site may not call this server")
+            raise Refusal(403, Reason.BAD_ORIGIN, "a page of another site may not call this server")
         followed = scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not followed:
-            raise Refusal(403, "bad_origin", "a page of another site may not call this server")
+            raise Refusal(403, Reason.BAD_ORIGIN, "a page of another site may not call this server")
 
     async def _enter_by_link(self, scope: Message, send: Send) -> bool:
         """The printed link holds the token: it becomes a cookie and leaves the address bar."""
@@ -125,7 +128,7 @@ class Guard:
         if scope["path"] != "/" or scope["method"] != "GET" or not tokens:
             return False
         if not hmac.compare_digest(tokens[0].encode(), self.token.encode()):
-            raise Refusal(401, "bad_token", "the token is wrong or of an older server", "open the newest link")
+            raise Refusal(401, Reason.BAD_TOKEN, "the token is wrong or of an older server", "open the newest link")
         cookie = f"{self.cookie}={self.session}; HttpOnly; SameSite=Lax; Path=/"
         headers = [(b"location", b"/"), (b"set-cookie", cookie.encode()), (b"content-length", b"0")]
         await send({"type": "http.response.start", "status": 303, "headers": headers})
@@ -147,7 +150,7 @@ class Guard:
         if not kind and hmac.compare_digest(cookie_value.encode(), self.session.encode()):
             return
         remedy = "send `Authorization: Bearer TOKEN`, or open the link that `synth serve` printed"
-        raise Refusal(401, "bad_token", "the token is missing, wrong, or of an older server", remedy)
+        raise Refusal(401, Reason.BAD_TOKEN, "the token is missing, wrong, or of an older server", remedy)
 
 
 def _as_json(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
@@ -157,13 +160,7 @@ def _as_json(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
 
 
 async def _send_refusal(send: Send, refusal: Refusal) -> None:
-    words = {
-        "error": refusal.error,
-        "message": refusal.message,
-        "cause": "",
-        "remedy": refusal.remedy,
-        "diagnostics": "",
-    }
+    words = to_json(ErrorDocument(refusal.error, refusal.message, "", refusal.remedy, ""))
     text = json.dumps(words).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(text)).encode())]
     if refusal.status == 401:

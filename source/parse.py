@@ -72,7 +72,7 @@ class ParseConfig:
 class Diagnostic:
     """Why a file is unusable. `reason` is the code stored in a corpus; lines and columns count from 1, 0 is unknown."""
 
-    reason: str
+    reason: Reason
     message: str
     line: int = 0
     column: int = 0
@@ -139,14 +139,14 @@ def check_source(text: bytes) -> Diagnostic | None:
     """Why the bytes are not a usable HIP source: empty, larger than MAX_BYTES, NUL bytes, or bytes that are not UTF-8
     outside comments and literals; else None."""
     if not text.strip():
-        return Diagnostic("empty_file", "the file is empty")
+        return Diagnostic(Reason.EMPTY_FILE, "the file is empty")
     if len(text) > MAX_BYTES:
-        return Diagnostic("too_large", f"the file has {len(text)} bytes; the limit is {MAX_BYTES}")
+        return Diagnostic(Reason.TOO_LARGE, f"the file has {len(text)} bytes; the limit is {MAX_BYTES}")
     if b"\0" in text:
-        return Diagnostic("not_text", "the file contains NUL bytes")
+        return Diagnostic(Reason.NOT_TEXT, "the file contains NUL bytes")
     if (at := find_misplaced(text)) is not None:
         problem = f"byte {at} is not UTF-8 and stands outside comments and narrow string literals"
-        return Diagnostic("not_utf8", problem, text[:at].count(b"\n") + 1)
+        return Diagnostic(Reason.NOT_UTF8, problem, text[:at].count(b"\n") + 1)
     return None
 
 
@@ -235,7 +235,7 @@ def _view_side(
                 return [_read_diagnostic(e, path) for e in errors]
             return _read_view(tu, text, preamble, definitions)
     except ValueError as error:
-        return [Diagnostic("parser_failed", str(error))]
+        return [Diagnostic(Reason.PARSER_FAILED, str(error))]
 
 
 def _read_diagnostic(message: CompilerMessage, path: str) -> Diagnostic:
@@ -308,7 +308,7 @@ def list_inclusions(
                 return [], [_read_diagnostic(e, path) for e in errors]
             return tu.inclusions(), []
     except ValueError as error:
-        return [], [Diagnostic("parser_failed", str(error))]
+        return [], [Diagnostic(Reason.PARSER_FAILED, str(error))]
 
 
 def prepare_preambles(text: bytes, folders: Sequence[Path], config: ParseConfig) -> None:

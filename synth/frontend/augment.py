@@ -192,7 +192,7 @@ def _run_requests(
 def _failed_result(item: AugmentInput, error: Exception | None) -> AugmentResult:
     if not isinstance(error, HipsynthError):
         message = f"{type(error).__name__}: {error}"
-        return AugmentResult((), (CopyFailure(item.name, 0, "internal_error", message),))
+        return AugmentResult((), (CopyFailure(item.name, 0, Reason.INTERNAL_ERROR, message),))
     return AugmentResult((), (CopyFailure(item.name, 0, error.reason, error.what),))
 
 

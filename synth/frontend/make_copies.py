@@ -87,7 +87,7 @@ def rename_copies(
     """Renamed copies, with these numbers, of a self-contained program; failure number 0 is one of the base itself."""
     unit, problems = parse_source(base.text.encode(), config)
     if unit is None or not unit.has_kernel:
-        problem = problems[0] if problems else Diagnostic("no_kernel", "the program defines no kernel")
+        problem = problems[0] if problems else Diagnostic(Reason.NO_KERNEL, "the program defines no kernel")
         return AugmentResult((), (CopyFailure(name, 0, problem.reason, str(problem)),))
     programs: list[Program] = []
     failures: list[CopyFailure] = []
@@ -99,7 +99,7 @@ def rename_copies(
         if text is None or renaming is None:
             failures.append(CopyFailure(name, copy, problems[0].reason, str(problems[0])))
         elif text == unit.text:
-            failures.append(CopyFailure(name, copy, "unchanged", "there is nothing to rename"))
+            failures.append(CopyFailure(name, copy, Reason.UNCHANGED, "there is nothing to rename"))
         else:
             derivation = (*base.derivation, f"rename:{number}{texts.words}")
             copied = replace(base, text=text.decode(), derivation=derivation, lineage=base.lineage or base.id)
@@ -129,7 +129,7 @@ def self_contained(item: AugmentInput, config: ParseConfig) -> Program | CopyFai
         ):
             return flattened
         first = first or flattened
-    return first or _base_failure(item, Diagnostic("no_programs", "the program has no files"))
+    return first or _base_failure(item, Diagnostic(Reason.NO_PROGRAMS, "the program has no files"))
 
 
 def _flatten_base(item: AugmentInput, build: BuildConfiguration, config: ParseConfig) -> Program | CopyFailure:

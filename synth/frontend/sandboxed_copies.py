@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import read_regular
 from hipsynth.core.program import Program
+from hipsynth.core.reasons import Reason
 from hipsynth.source.parse import MAX_BYTES, ParseConfig, prepare_preambles
 from hipsynth.source.parse_service import ParserSession, absolute_paths, short_text
 from hipsynth.synth.frontend.comments_and_strings import DEFAULT_TEXTS, Texts
@@ -79,7 +80,7 @@ def _vary_base(request: AugmentRequest, base: Program) -> AugmentResult:
         if RENAME in request.recipe.kinds:
             results.append(_rename_copies(request, start, [number]))
         elif start.text == base.text:
-            nothing = CopyFailure(request.item.name, number, "unchanged", "there is nothing to change")
+            nothing = CopyFailure(request.item.name, number, Reason.UNCHANGED, "there is nothing to change")
             results.append(AugmentResult((), (nothing,)))
         else:
             results.append(AugmentResult((start,), ()))

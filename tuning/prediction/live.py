@@ -44,7 +44,7 @@ class LiveTools:
                 return self._execute()
             preview = self.preview
             if preview is None:
-                return ToolReply({"error": "no_preview"})
+                return ToolReply({"error": Reason.NO_PREVIEW})
             return reply_of(name, preview, self.target.arch, self._expected_share(preview))
         except MissingDependency:
             raise

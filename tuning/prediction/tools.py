@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from hipsynth.core.reasons import Reason
 from hipsynth.core.tables import read_table
 from hipsynth.profiling.metrics.definitions import answer_ids, normalise_metric
 from hipsynth.training.analytic.examples import PreviewFeatures
@@ -129,7 +130,7 @@ class RecordedTools:
         if name == "execute":
             return ToolReply({}, label_values(self.sample))
         if self.preview is None:
-            return ToolReply({"error": "no_preview"})
+            return ToolReply({"error": Reason.NO_PREVIEW})
         return reply_of(name, self.preview, self.sample.arch, self.expected_share)
 
 

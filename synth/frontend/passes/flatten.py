@@ -55,7 +55,7 @@ def flatten_program(main: Path, text: bytes, root: Path, config: ParseConfig) ->
             if library or not chain:
                 continue
             if not any(Path(name).resolve().is_relative_to(r.resolve()) for r in (root, *config.include)):
-                return None, [Diagnostic("include_outside", f"{name} lies outside {root}: give -I for its folder")]
+                return None, [Diagnostic(Reason.INCLUDE_OUTSIDE, f"{name} lies outside {root}: give -I for its folder")]
             chains[_by_line(chain, text, str(main))] = name
     sources: dict[str, bytes] = {str(main): text}
     for name in set(chains.values()):
@@ -167,7 +167,7 @@ def find_differing_header(units: Sequence[tuple[Path, bytes]], root: Path, confi
             if any(word in words and macros.get(word) != theirs.get(word) for word in {*macros, *theirs}):
                 name = header.relative_to(root.resolve()).as_posix()
                 problem = f"{name}: {other.name} and {source.name} define macros that it uses in different ways"
-                return Diagnostic("header_differs", problem)
+                return Diagnostic(Reason.HEADER_DIFFERS, problem)
     return None
 
 
@@ -223,7 +223,7 @@ def _separate_names(path: Path, taken: set[str], config: ParseConfig) -> tuple[l
     if new:
         text, refused = rename_only(unit, new)
         if text is None:
-            return [Diagnostic("name_collision", f"{path.name}: {', '.join(sorted(refused))}")], []
+            return [Diagnostic(Reason.NAME_COLLISION, f"{path.name}: {', '.join(sorted(refused))}")], []
         path.write_bytes(text)
     taken |= {new.get(n, n) for n in names} | {e.name for e in unit_entities}
     return [], macros

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from hipsynth.core.reasons import Reason
 from hipsynth.source.clang import TOKEN_COMMENT
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.entities import Entity
@@ -235,7 +236,7 @@ def rename_unit(
             break
         keep |= blamed
     problem = str(problems[0]) if problems else "identifiers would resolve to other declarations"
-    return None, None, [Diagnostic("rename_unsafe", problem)]
+    return None, None, [Diagnostic(Reason.RENAME_UNSAFE, problem)]
 
 
 def blamed_names(problems: Iterable[Diagnostic], renaming: Renaming) -> frozenset[str]:
