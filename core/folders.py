@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 SKIPPED_FOLDERS = frozenset({".git", ".svn", ".hg", "CMakeFiles", "node_modules", "__pycache__"})
+CORPUS_MANIFEST, RELEASE_FACTS = "manifest.json", "release.json"  # what a corpus and a release have
 SHARED_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")  # of temporary files
 COPY_FILE_BYTES, COPY_BYTES, COPY_FILES = 64 << 20, 256 << 20, 5000
 KEPT_BYTES, KEPT_FILES, KEPT_DEPTH = 1 << 30, 5000, 32

@@ -15,6 +15,7 @@ from typing import TypedDict
 from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput, HipsynthError, UsageError
 from hipsynth.core.files import sole_writer, write_whole
+from hipsynth.core.folders import CORPUS_MANIFEST, RELEASE_FACTS
 from hipsynth.core.journal import ResultJournal
 from hipsynth.core.json_lines import write_json_lines
 from hipsynth.core.languages import HEADER_SUFFIXES, SOURCE_SUFFIXES
@@ -151,13 +152,17 @@ def augment_programs(
     if out.resolve() == path.resolve():
         raise UsageError(f"{out}: copies would replace their own originals", remedy="give another folder with --out")
     with sole_writer(out):
-        if (out / INDEX).exists() and not any((out / name).exists() for name in (KEPT, JOURNAL)):
-            raise BadInput(
-                f"{out}: holds programs that `synth augment` did not make",
-                cause=f"its {INDEX} would be replaced",
-                remedy="give another folder with --out",
-            )
+        _require_own_folder(out)
         return _run_requests(requests, out, run, on_item)
+
+
+def _require_own_folder(out: Path) -> None:
+    """Raises BadInput for a folder with programs of another origin, a corpus, or a release."""
+    if any((out / name).exists() for name in (KEPT, JOURNAL)):
+        return
+    if owned := [name for name in (INDEX, CORPUS_MANIFEST, RELEASE_FACTS) if (out / name).exists()]:
+        problem = f"{out}: holds programs that `synth augment` did not make"
+        raise BadInput(problem, cause=f"it has a {owned[0]}", remedy="give another folder with --out")
 
 
 def _run_requests(

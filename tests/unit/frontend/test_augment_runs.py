@@ -55,6 +55,12 @@ def test_programs_of_others_are_not_replaced(config: ParseConfig, tmp_path: Path
         with pytest.raises(error):
             augment_programs(path, tmp_path / "in", config)
     assert (tmp_path / "in" / INDEX).read_bytes() == index
+    for name in ("manifest.json", "release.json"):
+        other = tmp_path / name.partition(".")[0]
+        other.mkdir()
+        (other / name).write_text("{}")
+        with pytest.raises(BadInput, match="did not make"):
+            augment_programs(tmp_path / "own", other, config)
 
 
 def test_copies_inside_of_the_folder_are_no_originals(config: ParseConfig, tmp_path: Path) -> None:
