@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import open_regular, read_regular
-from hipsynth.core.folders import RELEASE_FACTS as FACTS
+from hipsynth.core.folders import RELEASE_FACTS
 from hipsynth.core.languages import HIP
 from hipsynth.core.reasons import Reason
 from hipsynth.core.store import shards as files
@@ -34,7 +34,7 @@ from hipsynth.core.store.corpus import Corpus
 from hipsynth.core.store.schema import KINDS, schema_of
 from hipsynth.core.store.splits import RELEASED
 
-SUMS, CARD = "SHA256SUMS", "README.md"
+FACTS, SUMS, CARD = RELEASE_FACTS, "SHA256SUMS", "README.md"
 STAGE, STAGED = ".staged", "files.txt"  # a new release before it takes the old one's place, and its files
 FORMAT = 2
 FACTS_BYTES, FILE_BYTES = 64 << 20, 4 << 30

@@ -15,13 +15,14 @@ import pyarrow.parquet as pq
 from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import open_regular, read_regular, write_whole
-from hipsynth.core.folders import CORPUS_MANIFEST as MANIFEST
+from hipsynth.core.folders import CORPUS_MANIFEST
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import is_id
 from hipsynth.core.reasons import Reason
 from hipsynth.core.store.columns import add_missing_fields, default_column, lacks_only_defaults
 from hipsynth.core.store.schema import ADDED_COLUMNS, KERNEL_FIELDS, KINDS, SCHEMA_VERSION, schema_of
 
+MANIFEST = CORPUS_MANIFEST
 MANIFEST_BYTES, SHARD_BYTES = 256 << 20, 64 << 30
 _PATH = re.compile(rf"({'|'.join(KINDS)})/[0-9a-f]{{16}}-[0-9a-f]{{12}}\.parquet")  # as write_shard names them
 
