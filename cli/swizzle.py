@@ -43,7 +43,7 @@ DEFAULT_FLAGS = "-O3"
 @click.argument("args", nargs=-1, metavar="[-- ARGS...]")
 @one_target_options
 @click.option("--flags", default=DEFAULT_FLAGS, show_default=True, help="Compiler flags.")
-@click.option("--kernel", "kernels", multiple=True, metavar="NAME", help="Only this kernel; repeatable.")
+@click.option("--kernel", "kernels", multiple=True, metavar="NAME", help="Only kernels that match; repeatable.")
 @click.option("--mapping", default="", metavar="EXPRESSION", help="Check and try this mapping alone.")
 @click.option("--tries", default=4, show_default=True, type=click.IntRange(1, 200), help="Mappings executed at first.")
 @click.option(

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from hipsynth.core.errors import BadInput, UsageError, suggest_name
+from hipsynth.core.errors import BadInput
 from hipsynth.core.kernel_record import Dim, KernelRecord
+from hipsynth.core.name_patterns import check_kernel_pattern, matches_name
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.metrics import bottleneck
@@ -153,13 +154,8 @@ def map_program(source: MappableProgram, question: SwizzleSettings, say: Say = l
 
 
 def _check_options(source: MappableProgram, question: SwizzleSettings) -> None:
-    unknown = set(question.kernels) - set(source.kernels)
-    if unknown:
-        raise UsageError(
-            f"no kernel {sorted(unknown)[0]}",
-            cause=suggest_name(sorted(unknown)[0], source.kernels),
-            remedy=f"one of: {', '.join(sorted(source.kernels))}",
-        )
+    for pattern in question.kernels:
+        check_kernel_pattern(pattern, sorted(source.kernels))
     if question.formula:
         Formula(question.formula).expression  # noqa: B018  raises UsageError
 
@@ -177,7 +173,7 @@ def _prepare_work(
     works, answers = [], []
     names = [base_name(kernel.name) for kernel in observed.kernels]
     for record, base in zip(observed.kernels, names, strict=True):
-        if question.kernels and base not in question.kernels:
+        if question.kernels and not any(matches_name(base, pattern) for pattern in question.kernels):
             continue
         answer = KernelSwizzle(record.name, before=record)
         answers.append(answer)
