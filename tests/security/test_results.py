@@ -83,7 +83,7 @@ def test_taking_the_memory_away_harms_only_itself(kind: str, forger: api.Artefac
 
 def test_claiming_that_the_simulator_is_old_stops_no_batch(forger: api.Artefacts, tmp_path: Path) -> None:
     """A library that really does not fit raises MissingDependency, which ends a whole batch."""
-    assert attack(forger, tmp_path, "refuse").exit_code == api.STOP_EXIT
+    assert attack(forger, tmp_path, "refuse").exit_code == STOP_EXIT
     (tmp_path / "again").mkdir()
     claim = json.dumps({**DOCUMENT, "status": "failed", "reason": "bad_configuration", "message": "unknown key"})
     done = attack(forger, tmp_path / "again", "forge", stdin=claim.encode())
@@ -98,6 +98,7 @@ def kernel(**members: Any) -> bytes:
     return changed(kernels=[{**KERNEL, **members}])
 
 
+STOP_EXIT = 113  # kStopExit of the runtime library: the simulator stopped the program
 FORGED = {
     "empty": b"{}",
     "no object": b"[]",
