@@ -24,6 +24,7 @@ from hipsynth.simulator.limits import RunLimits
 
 pytestmark = pytest.mark.usefixtures("sandboxed")
 PROGRAMS = Path(__file__).with_name("programs")
+STOP_EXIT = 113  # kStopExit of the runtime library: the simulator stopped the program
 KERNEL: dict[str, Any] = {
     "symbol": "fill", "signature": "fill(int*)", "dispatches": 1, "same_shape": True, "grid": [1, 1, 1],
     "block": [64, 1, 1], "duration_ns": 10, "counters": {"SQ_WAVES": 1},
@@ -98,7 +99,6 @@ def kernel(**members: Any) -> bytes:
     return changed(kernels=[{**KERNEL, **members}])
 
 
-STOP_EXIT = 113  # kStopExit of the runtime library: the simulator stopped the program
 FORGED = {
     "empty": b"{}",
     "no object": b"[]",
