@@ -165,7 +165,7 @@ def read_shard(root: Path, shard: Shard, columns: Sequence[str] | None = None) -
     try:
         table = pq.ParquetFile(root / shard.path).read(columns=columns)
         table.validate(full=True)  # that texts are UTF-8
-        for name in NEVER_NULL.intersection(table.column_names):
+        for name in sorted(NEVER_NULL.intersection(table.column_names)):
             if table[name].null_count:
                 raise pa.ArrowInvalid(f"the column {name} lacks values")
         return _complete_table(shard.path.partition("/")[0], table, columns is None)

@@ -27,9 +27,12 @@ MOPS = "SQ_INSTS_VALU_MFMA_MOPS_"
 MOST_SHARE = 1.05  # of a roof that a table's ceiling allows for; no executed label of the release is above 1
 MATRIX_TABLE = Path(__file__).resolve().parents[2] / "simulator" / "isa" / "mfma.toml"  # shapes and cycles
 MATRIX_NAMES = {"f64": "FP64", "f32": "FP32", "xf32": "TF32", "f16": "FP16", "bf16": "BF16", "fp8": "FP8"}
-MOPS_FORMATS = {"F16": "FP16", "BF16": "BF16", "F32": "FP32", "F64": "FP64", "XF32": "TF32", "F8": "FP8",
-                "F6F4": "FP6, FP4"}  # fmt: skip
 MX_NAMES = {"cycles": "FP8", "narrow_cycles": "FP6, FP4"}  # of instructions whose formats are modifiers
+# Ending of a MOPS counter -> number format.
+MOPS_FORMATS = {
+    **{kind.upper().replace("FP8", "F8"): name for kind, name in MATRIX_NAMES.items()},
+    "F6F4": MX_NAMES["narrow_cycles"],
+}
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hipsynth.core.kernel_record import KernelRecord, Limiter
 from hipsynth.profiling.metrics.bottleneck import simd_occupancy
 from hipsynth.profiling.metrics.occupancy_limits import OccupancyLimits, occupancy_limits
@@ -39,8 +41,7 @@ def _describe_step(limits: OccupancyLimits, groups: int, uses_agprs: bool) -> st
         return ""
     if limits.vgprs <= vgprs:
         return f"{changes[0]}, would allow {groups} work-groups/CU"
-    fitting = groups
-    while limits.vgprs_for(fitting + 1) >= vgprs and limits.groups_by_lds() > fitting < limits.most_groups:
-        fitting += 1
+    by_lds = groups if limits.lds_bytes > lds else limits.groups_by_lds()
+    fitting = min(replace(limits, vgprs=vgprs).groups_by_vgprs(), by_lds, limits.most_groups)
     waves = fitting * limits.waves_per_group / limits.simds
     return f"{', and '.join(changes)}, would allow {waves:g} waves/SIMD"

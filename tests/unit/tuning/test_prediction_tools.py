@@ -20,6 +20,7 @@ from hipsynth.training.analytic.quantities import metric_quantities
 from hipsynth.training.data.dataset import LabelledSample
 from hipsynth.training.data.encode import IGNORED
 from hipsynth.training.models.config import Config
+from hipsynth.training.models.grpo import RolloutTask, _grpo_settings
 from hipsynth.tuning.prediction import outcomes as outcomes_module
 from hipsynth.tuning.prediction.agent import SHIPPED_AGENT, PredictionAgent, calls_of, likeliest
 from hipsynth.tuning.prediction.chat import ANSWER_KEYS, Question, answer_literals, encode_chat, pieces_of
@@ -277,6 +278,19 @@ def test_reinforcement_takes_steps_and_keeps_what_the_model_is(tmp_path: Path) -
     assert PredictionAgent.load(tmp_path / "reinforced").answer([(Question.of(samples[0]), None)])[0].calls == ()
     with pytest.raises(MissingDependency, match="no model that predicts with tools"):
         reinforce(tmp_path, replace(practice, base=str(tmp_path)), tmp_path / "other")
+
+
+def test_reinforcement_follows_the_whole_recipe(tmp_path: Path) -> None:
+    needs.package("torch")
+    config = made.toy_config(
+        method="grpo", task="tools", batch=4, generations=2, epochs=2.0, max_steps=99, betas=(0.8, 0.95),
+        weight_decay=0.1, warmup=0.3, bf16="yes",
+    )  # fmt: skip
+    task = RolloutTask(["a", "b", "c"], lambda model, prompt: pytest.fail("not run"), 0.7)
+    settings = _grpo_settings(config, tmp_path, 64, task)
+    expected = {"adam_beta1": 0.8, "adam_beta2": 0.95, "weight_decay": 0.1, "warmup_steps": 0.3, "bf16": True}
+    assert expected.items() <= settings.items()
+    assert settings["max_steps"] == 3, "two epochs of three questions, two questions a step"
 
 
 def test_interrupted_reinforcement_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
