@@ -113,6 +113,20 @@ __global__ void k(int* y, int n) {
     assert site[0].start > kernel.index("#else")
 
 
+def test_a_program_for_one_device_is_compared_on_that() -> None:
+    needs.compiler()
+    text = """#include <hip/hip_runtime.h>
+#if defined(__HIP_DEVICE_COMPILE__) && !defined(__gfx942__)
+#error for gfx942
+#endif
+__global__ void k(int* y) { y[threadIdx.x] = 3; }
+int main() { return 0; }
+"""
+    assert same_code(text, text.replace("{ y[", "{  y["))
+    assert not same_code(text, text.replace("= 3", "= 4"))
+    assert not same_code(text.replace("gfx942__", "gfx908__"), text.replace("gfx942__", "gfx908__"))
+
+
 def test_the_proof_tells_programs_apart() -> None:
     needs.compiler()
     assert not same_code(TEXT, TEXT.replace("sum += left", "sum -= left")), "device code"
