@@ -128,7 +128,7 @@ def rewrite_once(model: LocalModel, question: OptimizeQuestion) -> Answer:
     """One answer of a model with the kernels, which is compiled and verified."""
     model.clear()
     model.most = WHOLE
-    session = question.known.again()
+    session = question.known.start_again()
     session.add(question.text, made="source")
     try:
         prompt = f"{ONE_SHOT}\n\n```cpp\n{question.text.rstrip()}\n```"

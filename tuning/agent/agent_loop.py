@@ -93,7 +93,7 @@ class AgentRun:
         sizes = tuple(tuple(size) for size in request.sizes)
         limits = ToolLimits(calls=manner.calls, programs=manner.calls + 2)
         fresh = ToolSession(request.target, limits, request.journal, sizes, request.allow)
-        self.session = fresh if known is None else known.again(limits)
+        self.session = fresh if known is None else known.start_again(limits)
         about = {"program": text_id(request.text), "model": manner.model, "arguments": list(request.arguments)}
         self.trace = Trace(path, about | asdict(self.session.target))
         self.messages: list[ChatTurn] = []
@@ -276,12 +276,12 @@ def drive_model(
     """
     run = AgentRun(request, client, manner, path, say, known)
     original = run.session.versions["v0"]
-    first = run.session.measured(original)
+    first = run.session.measure(original)
     if not first.ok:
         raise HipsynthError(
             "the program does not run", cause=f"{first.reason}: {first.message[:500]}", reason=first.reason
         )
-    kernels = run.session.parsed(original).kernels
+    kernels = run.session.parse_base(original).kernels
     refused = {kernel.name: kernel.together or kernel.fixed for kernel in kernels if not kernel.independent}
     outcomes = run.trace.of("outcome")
     outcome = outcomes[-1]["ended"] if outcomes else run.talk()

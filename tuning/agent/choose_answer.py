@@ -21,18 +21,18 @@ def choose_answer(session: ToolSession, refused: dict[str, str], say: Callable[[
     The checks are those of `synth optimize`, whatever the model said of a program or checked itself.
     """
     original = session.versions["v0"]
-    before = session.ran(original)
+    before = session.measure_completed(original)
     # A model that compiles a source anew may forget to say what it replaces: it is checked against the original, too.
     # All are timed with the original's arguments: a model may have compiled some with smaller ones.
     others = (version for version in session.versions.values() if version.text != original.text)
     versions = [replace(version, arguments=original.arguments) for version in others]
-    measured = [(version, session.measured(version)) for version in versions]
+    measured = [(version, session.measure(version)) for version in versions]
     faster = [
         (version, measurement)
         for version, measurement in measured
         if measurement.ok and 0 < measurement.duration_ns <= _least_duration(before)
     ]
-    verifier = session.verifier("v0")
+    verifier = session.prepare_verifier("v0")
     reasons: dict[str, str] = {}
     passed = Verification((verifier.quick(original.text),))
     best: tuple[Version, CandidateMeasurement] | None = None
@@ -66,7 +66,7 @@ def _search_steps(
     steps = []
     for number, (version, measurement) in enumerate(measured):
         parent = session.versions.get(version.parent, session.versions["v0"])
-        before = session.measured(parent)
+        before = session.measure(parent)
         is_step = measurement.ok and measurement.duration_ns <= _least_duration(before) and version.name not in reasons
         if not measurement.ok:
             outcome, reason = StepOutcome.FAILED, f"it fails: {measurement.reason}"

@@ -70,7 +70,7 @@ def compile_source(
         words = tuple(shlex.split(arguments))
     except ValueError as error:
         raise ToolRefusal(f"arguments: {error}", remedy="close the quotes", reason=Reason.BAD_ARGUMENTS) from None
-    root = session.version(replaces).root if replaces else ""
+    root = session.find_version(replaces).root if replaces else ""
     if replaces and not words:
         words = session.versions[root].arguments
     if len(source.encode(errors="replace")) <= session.limits.source_bytes:  # else `add` refuses it
@@ -88,7 +88,7 @@ def read(
     most: Annotated[int, "how many lines, at most 400"] = 200,
 ) -> ProgramText:
     """Read the text of a program, each line behind its number, as `hot_lines` counts them."""
-    lines = session.version(program).text.splitlines()
+    lines = session.find_version(program).text.splitlines()
     begin = max(1, first)
     excerpt = lines[begin - 1 : begin - 1 + max(1, min(most, MOST_READ))]
     if not excerpt:
@@ -104,18 +104,18 @@ def edit(
 ) -> ChangedProgram:
     """Replace a piece of a program's text, and compile it; answers with the changed program's name and the change as a
     diff. The changed program must behave like the one it was made from."""
-    version = session.version(program)
+    version = session.find_version(program)
     times = version.text.count(old) if old else 0
     if times != 1:
         remedy = "give more of the lines around it" if times else "read the program, and copy the text exactly"
         raise ToolRefusal(f"the old text occurs {times} times in {program}", remedy=remedy, reason=Reason.BAD_ARGUMENTS)
     changed = compile_source(session, version.text.replace(old, new), version.name, shlex.join(version.arguments))
-    return ChangedProgram(changed.program, _version_diff(version, session.version(changed.program)))
+    return ChangedProgram(changed.program, _version_diff(version, session.find_version(changed.program)))
 
 
 def profile(session: ToolSession, program: ProgramName) -> TimedProgram:
     """Run a program on the simulated GPU: each kernel's time, what limits it, and the hardware's metrics."""
-    return describe_run(session.ran(session.version(program)).kernels)
+    return describe_run(session.measure_completed(session.find_version(program)).kernels)
 
 
 def describe_run(kernels: Sequence[KernelTime]) -> TimedProgram:
@@ -144,7 +144,7 @@ def _load_predictor() -> AnalyticPredictor:
 
 def predict(session: ToolSession, program: ProgramName) -> ForecastProgram:
     """Predict each kernel's time and what limits it from a few work-groups: faster than profile, less exact."""
-    version, target = session.version(program), session.target
+    version, target = session.find_version(program), session.target
     question = LaunchAssumptions(arguments=version.arguments)
     prediction = _load_predictor().predict(version.text, target.arch, target.flags, target.device, question)
     rows = []
@@ -160,7 +160,10 @@ def compare(
     after: Annotated[str, "name of the second program"],
 ) -> ComparedPrograms:
     """Compare the measured runs of two programs: the speed-up, and the metrics and counters that changed."""
-    runs = session.ran(session.version(before)), session.ran(session.version(after))
+    runs = (
+        session.measure_completed(session.find_version(before)),
+        session.measure_completed(session.find_version(after)),
+    )
     return compare_runs(runs[0].kernels, runs[1].kernels)
 
 
@@ -224,7 +227,7 @@ def what_if(session: ToolSession, program: ProgramName) -> ProgramCauses:
 
 def _profile_version(session: ToolSession, program: str, *, lines: bool = False) -> TargetResult:
     """The profile of a program; raises ToolRefusal if it does not run to its end."""
-    version = session.version(program)
+    version = session.find_version(program)
     source = Program(version.text, "llm", "", name="program", runs=(ProgramRun(version.arguments),))
     [result] = profile_program(source, [session.target], "sim", RunLimits(time_s=session.limits.run_s, lines=lines))
     if result.status != "ok":
@@ -236,7 +239,7 @@ def hot_lines(
     session: ToolSession, program: ProgramName, most: Annotated[int, "how many lines to list, at most 30"] = 8
 ) -> HotLines:
     """Run a program and list the source lines that cost most, each with its share of its kernel's time."""
-    text = session.version(program).text.splitlines()
+    text = session.find_version(program).text.splitlines()
     rows = []
     for kernel in _profile_version(session, program, lines=True).lines:
         for line in kernel.lines:
@@ -264,20 +267,20 @@ def propose(
 ) -> ProposedMoves:
     """List the transformations that can be applied to a program, by number: those with the largest previewed gain
     first, then the others, the likeliest to help first."""
-    version = session.version(program)
+    version = session.find_version(program)
     moves = _list_moves(session, version)
-    state, arch = session.state(version), session.target.arch
+    state, arch = session.describe_state(version), session.target.arch
     ordered = order_moves([describe_move(move, state, arch) for move, _ in moves])
     gains = {number: session.expected_gain(version, moves[number][1]) for number in ordered[: max(preview, 0)]}
     rows = [ProposedMove(n, m.transformation, m.kernel, m.plan.decisions(), m.why) for n, (m, _) in enumerate(moves)]
-    fixed = {k.name: k.together or k.fixed for k in session.parsed(version).kernels if not k.independent}
+    fixed = {k.name: k.together or k.fixed for k in session.parse_base(version).kernels if not k.independent}
     return ProposedMoves(list_proposals(rows, ordered, gains), fixed or None, dict(session.faults.failed) or None)
 
 
 def _list_moves(session: ToolSession, version: Version) -> list[tuple[Move, str]]:
     """What `propose` numbers: the transformations, then the changes of the source, which are fewer."""
-    changes = session.source_changes(version)
-    return [*session.moves(version)[: max(0, MOST_MOVES - len(changes))], *changes][:MOST_MOVES]
+    changes = session.list_changes(version)
+    return [*session.list_moves(version)[: max(0, MOST_MOVES - len(changes))], *changes][:MOST_MOVES]
 
 
 def list_proposals(
@@ -299,7 +302,7 @@ def apply(
     move: Annotated[int, "number of a move that propose listed for the program"],
 ) -> ChangedProgram:
     """Apply one proposed transformation; answers with the changed program's name and the change as a diff."""
-    version = session.version(program)
+    version = session.find_version(program)
     moves = _list_moves(session, version)
     if not 0 <= move < len(moves):
         problem = f"{program} has {len(moves)} moves; there is no move {move}"
@@ -325,7 +328,7 @@ def _version_diff(before: Version, after: Version) -> str:
 
 def run_and_verify(session: ToolSession, program: ProgramName) -> VerifiedProgram:
     """Check that a program does the same as the one it replaces: outputs, precision, other inputs, other sizes."""
-    verified = session.verified(session.version(program))
+    verified = session.verify(session.find_version(program))
     return VerifiedProgram(verified.passed, tuple(CheckPassed(c.name, c.passed, c.detail) for c in verified.checks))
 
 
@@ -335,13 +338,13 @@ def verify(
     changed: Annotated[str, "name of the program that must do the same"],
 ) -> VerifiedProgram:
     """Check that one program does the same as another one, with the reason where it does not."""
-    verified = session.verified(session.version(changed), session.version(original).name)
+    verified = session.verify(session.find_version(changed), session.find_version(original).name)
     return VerifiedProgram(verified.passed, tuple(CheckPassed(c.name, c.passed, c.detail) for c in verified.checks))
 
 
 def swizzle(session: ToolSession, program: ProgramName) -> RemappedProgram:
     """Remap the work-groups of a program's kernels to the GPU's chiplets, with a proof of each mapping."""
-    version = session.version(program)
+    version = session.find_version(program)
     result = swizzled(version.text, SwizzleSettings(session.target, version.arguments), lambda line: None)
     kernels = tuple(map(report.kernel_document, result.answers))
     if result.text == version.text:

@@ -84,7 +84,7 @@ class ToolSession:
         self._verifiers: dict[str, Verifier] = {}
         self._verified: dict[tuple[str, str, Arguments], Verification] = {}
 
-    def again(self, limits: ToolLimits | None = None) -> ToolSession:
+    def start_again(self, limits: ToolLimits | None = None) -> ToolSession:
         """A new session without programs that reuses this one's measurements and verifications."""
         other = ToolSession(self.target, limits or self.limits, self.journal, self.sizes, self.allow)
         other._evaluations, other._parsed = self._evaluations, self._parsed
@@ -92,7 +92,7 @@ class ToolSession:
         other._verifiers, other._verified = self._verifiers, self._verified
         return other
 
-    def charge(self) -> float:
+    def begin_call(self) -> float:
         """Counts a call, and returns when it begins. Raises ToolRefusal if a limit is reached."""
         if self.limits.calls and self.calls >= self.limits.calls:
             raise ToolRefusal(
@@ -104,7 +104,7 @@ class ToolSession:
         self.calls += 1
         return time.monotonic()
 
-    def charged(self, begin: float) -> None:
+    def end_call(self, begin: float) -> None:
         self.seconds += time.monotonic() - begin
 
     def add(
@@ -137,7 +137,7 @@ class ToolSession:
         self.versions[name] = version
         return version
 
-    def version(self, name: str) -> Version:
+    def find_version(self, name: str) -> Version:
         """The program of this name. Raises ToolRefusal."""
         if name not in self.versions:
             names = ", ".join(list(self.versions)[-8:]) or "none yet: call compile with a source"
@@ -146,7 +146,7 @@ class ToolSession:
             )
         return self.versions[name]
 
-    def measured(self, version: Version) -> CandidateMeasurement:
+    def measure(self, version: Version) -> CandidateMeasurement:
         """The measured run of a program, made once."""
         key = version.text, version.arguments
         if key not in self._evaluations:
@@ -154,14 +154,14 @@ class ToolSession:
             self._evaluations[key] = evaluator(version.text)
         return self._evaluations[key]
 
-    def ran(self, version: Version) -> CandidateMeasurement:
-        """As `measured`. Raises ToolRefusal if the program did not run to its end."""
-        measured = self.measured(version)
+    def measure_completed(self, version: Version) -> CandidateMeasurement:
+        """As `measure`. Raises ToolRefusal if the program did not run to its end."""
+        measured = self.measure(version)
         if not measured.ok:
             raise ToolRefusal(f"{version.name} does not run", cause=measured.message[:1500], reason=measured.reason)
         return measured
 
-    def parsed(self, version: Version) -> ParsedProgram:
+    def parse_base(self, version: Version) -> ParsedProgram:
         """The program whose text a version's plans change. Raises BadInput if it cannot be parsed."""
         return self._parse(self.versions[version.base].text)
 
@@ -170,17 +170,17 @@ class ToolSession:
             self._parsed[text] = read_program(text, self.target.arch, self.target.flags)
         return self._parsed[text]
 
-    def state(self, version: Version) -> SearchState:
-        return SearchState(dict(version.plans), version.text, self.ran(version))
+    def describe_state(self, version: Version) -> SearchState:
+        return SearchState(dict(version.plans), version.text, self.measure_completed(version))
 
-    def moves(self, version: Version) -> list[tuple[Move, str]]:
+    def list_moves(self, version: Version) -> list[tuple[Move, str]]:
         """The moves that apply to a program, in a fixed order, each with the program text after it."""
-        origin = self.state(self.versions[version.base])
+        origin = self.describe_state(self.versions[version.base])
         return make_candidates(
-            self.parsed(version), self.state(version), origin, (version.text,), self.allow, self.faults
+            self.parse_base(version), self.describe_state(version), origin, (version.text,), self.allow, self.faults
         )
 
-    def source_changes(self, version: Version) -> list[tuple[Move, str]]:
+    def list_changes(self, version: Version) -> list[tuple[Move, str]]:
         """The changes of a program's source that apply to it, as moves without a plan, each with the text after it."""
         try:
             program = self._parse(version.text)
@@ -188,7 +188,9 @@ class ToolSession:
             return []
         return [
             (Move(name, change.kernel, TransformationPlan(), change.why), change.text)
-            for name, change in list_source_changes(program, self.ran(version), self.target, self.faults, MOST_CHANGES)
+            for name, change in list_source_changes(
+                program, self.measure_completed(version), self.target, self.faults, MOST_CHANGES
+            )
         ]
 
     def expected_gain(self, version: Version, changed: str) -> float | None:
@@ -203,7 +205,7 @@ class ToolSession:
             self._predictions[key] = duration_predictor(self.target, arguments)(text)
         return self._predictions[key]
 
-    def verifier(self, root: str) -> Verifier:
+    def prepare_verifier(self, root: str) -> Verifier:
         """The verifier of a program version, prepared once: preparing runs the original at every size."""
         text = self.versions[root].text
         if text not in self._verifiers:
@@ -213,12 +215,12 @@ class ToolSession:
             )
         return self._verifiers[text]
 
-    def verified(self, version: Version, original: str = "") -> Verification:
+    def verify(self, version: Version, original: str = "") -> Verification:
         """All checks of a program against `original`, by default its root, made once. Raises BadInput if that cannot be
         parsed, ToolRefusal if it does not run."""
-        root = self.version(original or version.root)
+        root = self.find_version(original or version.root)
         key = root.text, version.text, root.arguments
         if key not in self._verified:
-            timed = self.ran(root), self.ran(replace(version, arguments=root.arguments))
-            self._verified[key] = self.verifier(root.name).full(version.text, timed)
+            timed = self.measure_completed(root), self.measure_completed(replace(version, arguments=root.arguments))
+            self._verified[key] = self.prepare_verifier(root.name).full(version.text, timed)
         return self._verified[key]

@@ -128,7 +128,7 @@ def tool_definitions() -> list[JsonObject]:
 def run_tool(session: ToolSession, name: str, arguments: object) -> ToolResult:
     """Calls a tool. Whatever is wrong with the call or happens in it is a result with a reason; raises nothing."""
     try:
-        begin = session.charge()
+        begin = session.begin_call()
         try:
             tool = TOOLS.get(name)
             if tool is None:
@@ -138,7 +138,7 @@ def run_tool(session: ToolSession, name: str, arguments: object) -> ToolResult:
                 )
             return ToolResult(tool.run(session, **check_arguments(tool.parameters, arguments)))
         finally:
-            session.charged(begin)
+            session.end_call(begin)
     except HipsynthError as error:
         texts = [error.what, getattr(error, "diagnostics", "")]
         message = "\n".join(filter(None, texts))

@@ -83,8 +83,8 @@ def test_no_move_of_the_search_is_taken_for_a_cheat(name: str) -> None:
     [path] = HANDWRITTEN.glob(f"*/{name}.hip")
     session = ToolSession(TARGET)
     version = session.add(path.read_text())
-    texts = {move.transformation: text for move, text in reversed(session.moves(version))}
-    verifier = session.verifier(version.name)
+    texts = {move.transformation: text for move, text in reversed(session.list_moves(version))}
+    verifier = session.prepare_verifier(version.name)
     assert len(texts) > 4
     for transformation, text in texts.items():
         found = verifier.full(text)

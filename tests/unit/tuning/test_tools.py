@@ -152,7 +152,7 @@ def test_moves_say_which_analyses_were_left_out(session: ToolSession, monkeypatc
     broken = replace(TRANSFORMATIONS["hints"], list_plans=fail)
     name = "hipsynth.tuning.optimize.transformations.TRANSFORMATIONS"
     monkeypatch.setattr(name, {**TRANSFORMATIONS, "hints": broken})
-    other = session.again()
+    other = session.start_again()
     other.add(PROGRAM, made="source")
     left_out = run_tool(other, "propose", {"program": "v0", "preview": 0}).document["left_out"]
     assert left_out.keys() == {"hints"} and left_out["hints"].startswith("IndexError: a fault at fail")
@@ -183,7 +183,7 @@ def test_a_program_is_read_and_edited(session: ToolSession) -> None:
     assert text == "8\t  for (int k = 0; k < n; ++k) sum += in[i * n + k];"
     change = {"program": "v0", "old": "out[i] = sum;", "new": "out[i] = sum + 2;"}
     edited = run_tool(session, "edit", change).document
-    assert "+  out[i] = sum + 2;" in edited["diff"] and session.version(edited["program"]).root == "v0"
+    assert "+  out[i] = sum + 2;" in edited["diff"] and session.find_version(edited["program"]).root == "v0"
     for old in ("out[i] = product;", "int", ""):
         refused = run_tool(session, "edit", change | {"old": old}).document
         assert refused["error"] == "bad_arguments"
