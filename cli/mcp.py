@@ -49,7 +49,7 @@ def command(
     Speaks the Model Context Protocol on standard input and output, or over HTTP, where each request needs the token in
     the environment variable HIPSYNTH_TOKEN; without one, a new token is printed. --json only describes the tools.
     """
-    from hipsynth.tuning.tools import ToolLimits, ToolSession, tool_definitions, tool_table
+    from hipsynth.tuning.tools import tool_definitions, tool_table
     from hipsynth.tuning.trial import target_of
 
     if as_json:
@@ -62,12 +62,15 @@ def command(
 
     sandbox.require_sandbox()
     from hipsynth.serving.mcp.server import http_app, serve_stdio
+    from hipsynth.serving.mcp.tool_calls import ToolProcess
+    from hipsynth.serving.mcp.tool_worker import ToolSettings
 
-    session = ToolSession(target_of(arch, flags, device), ToolLimits(calls=calls or 0), journal)
+    folder = str(journal.absolute()) if journal else ""
+    settings = ToolSettings(target_of(arch, flags, device), calls or 0, folder)
     if port is None:
         if sys.stdin.isatty():
             click.echo("waiting for a client on standard input; Ctrl-C ends it", err=True)
-        serve_stdio(session)
+        serve_stdio(settings)
         return
     import uvicorn
 
@@ -76,7 +79,7 @@ def command(
     token = os.environ.get("HIPSYNTH_TOKEN") or secrets.token_urlsafe(32)
     if len(token) < LEAST_TOKEN or not token.isascii():
         raise UsageError("HIPSYNTH_TOKEN holds no usable token", remedy=f"at least {LEAST_TOKEN} ASCII characters")
-    config = configure_server(http_app(session, token), host="127.0.0.1", port=port, log_level="warning")
+    config = configure_server(http_app(ToolProcess(settings), token), host="127.0.0.1", port=port, log_level="warning")
     listening = config.bind_socket()
     address = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
     click.echo(json.dumps({"url": address} | ({} if os.environ.get("HIPSYNTH_TOKEN") else {"token": token})))

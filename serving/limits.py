@@ -14,6 +14,7 @@ MOST_KERNELS = 256  # `__global__` in one source
 CONNECTIONS = 256
 HEADER_BYTES = 64 << 10  # of a request
 HEADERS_S, BODY_S, ANSWER_S = 10.0, 60.0, 60.0  # that a client may take to send a request, and to read its answer
+TOOL_CALL_S = 600.0  # on the clock, for one call of a language model's tool
 OWN_LIMIT_FACTOR, OWN_LIMIT_EXTRA_S = 3.0, 30.0  # wall-clock margin over a program's own limit on processor time
 
 

@@ -60,10 +60,11 @@ class Worker:
         self.process, self.taken = process, False
 
     @classmethod
-    async def start(cls, nice: int) -> Worker:
+    async def start(cls, nice: int, module: str = "hipsynth.serving.worker") -> Worker:
+        """A new process that runs a module whose main() answers requests (serving/worker.py)."""
         pipe = asyncio.subprocess.PIPE
         # -P: the server may be started in an untrusted folder, whose modules must not be loaded.
-        command = [sys.executable, "-P", "-m", "hipsynth.serving.worker", str(nice)]
+        command = [sys.executable, "-P", "-m", module, str(nice)]
         return cls(await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, start_new_session=True))
 
     @property

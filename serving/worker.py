@@ -26,6 +26,8 @@ from hipsynth.core.stop_signal import is_importing
 
 HEADER = 8  # bytes of a length
 TAKEN = bytes(HEADER)
+Say = Callable[[str], None]
+Answer = Callable[[str, object, Say], object]  # of a kind of request and its JSON; what to say of long work
 SENT = "kernel.hip"  # what messages call the text that was sent
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -37,8 +39,9 @@ class RequestCancelled(BaseException):
 class RequestLoop:
     """Answers requests; `busy` tells the signal handler whether there is work to give up."""
 
-    def __init__(self, requests: BinaryIO, answers: BinaryIO) -> None:
+    def __init__(self, requests: BinaryIO, answers: BinaryIO, answer: Answer) -> None:
         self.requests, self.answers, self.busy = requests, answers, False
+        self._answer = answer
         signal.signal(signal.SIGUSR1, self._give_up)
 
     def _give_up(self, _: int, frame: FrameType | None) -> None:
@@ -56,7 +59,7 @@ class RequestLoop:
             with contextlib.suppress(RequestCancelled):
                 try:
                     self.busy = True
-                    answer = handle_request(request, self._say)
+                    answer = handle_request(request, self._answer, self._say)
                 finally:
                     self.busy = False
             self._write_document(answer)
@@ -97,13 +100,18 @@ def replace_nonfinite(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def handle_request(request: bytes, say: Callable[[str], None]) -> dict[str, object]:
-    """The answer to a request; `say` is told what long work does."""
-    from hipsynth.serving import handlers
+def answer_request(kind: str, body: object, say: Say) -> object:
+    """The document of a request of the HTTP server or of an editor."""
+    from hipsynth.serving import handlers  # within the first request, so that an import that fails is an answer
 
+    return handlers.answer(kind, body, say)
+
+
+def handle_request(request: bytes, answer: Answer, say: Say) -> dict[str, object]:
+    """What is sent back for a request: its document, or the problem."""
     try:
         document = json.loads(request)
-        return {"document": to_json(handlers.answer(document["kind"], document["body"], say))}
+        return {"document": to_json(answer(document["kind"], document["body"], say))}
     except HipsynthError as error:
         return {"problem": to_json(problem_of(error))}
     except Exception as error:
@@ -121,7 +129,8 @@ def problem_of(error: HipsynthError) -> ErrorDocument:
     return ErrorDocument(*(name_scratch_sources(text, SENT) for text in words))
 
 
-def main() -> None:
+def main(answer: Answer = answer_request) -> None:
+    """Serves standard input and output until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends its workers
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)  # also in native code
@@ -130,7 +139,7 @@ def main() -> None:
         os.nice(int(sys.argv[1]))  # executed programs give way to predictions
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print must not get among the answers
-    RequestLoop(sys.stdin.buffer, answers).run()
+    RequestLoop(sys.stdin.buffer, answers, answer).run()
 
 
 if __name__ == "__main__":

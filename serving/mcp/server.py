@@ -15,7 +15,9 @@ from mcp.server.stdio import stdio_server
 from hipsynth.core.document_schema import make_schema
 from hipsynth.core.stop_signal import end_at_signals
 from hipsynth.serving.asgi import App, Message, Receive, Send
-from hipsynth.tuning.tools import TOOLS, Tool, ToolSession, run_tool
+from hipsynth.serving.mcp.tool_calls import CallTool, ToolProcess
+from hipsynth.serving.mcp.tool_worker import ToolSettings
+from hipsynth.tuning.tools import TOOLS, Tool
 
 MOST_REQUEST = 1 << 20  # bytes
 INSTRUCTIONS = (
@@ -41,18 +43,18 @@ def describe_tool(tool: Tool) -> types.Tool:
     )
 
 
-def make_server(session: ToolSession) -> Server[Any]:
-    """A server whose clients share a session; calls run one at a time."""
-    turn = anyio.Lock()
+def make_server(call: CallTool) -> Server[Any]:
+    """A server whose clients share the programs of a session."""
 
     async def list_tools(_: Any, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[describe_tool(tool) for tool in TOOLS.values()])
 
     async def call_tool(_: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-        async with turn:
-            result = await anyio.to_thread.run_sync(run_tool, session, params.name, params.arguments or {})
-        text = types.TextContent(type="text", text=json.dumps(result.document))
-        return types.CallToolResult(content=[text], structured_content=result.document, is_error=result.failed)
+        answer = await call(params.name, params.arguments or {})
+        text = types.TextContent(type="text", text=answer.document)
+        return types.CallToolResult(
+            content=[text], structured_content=json.loads(answer.document), is_error=answer.failed
+        )
 
     return Server(
         "hipsynth",
@@ -63,21 +65,25 @@ def make_server(session: ToolSession) -> Server[Any]:
     )
 
 
-def serve_stdio(session: ToolSession) -> None:
+def serve_stdio(settings: ToolSettings) -> None:
     """Serves one client until it closes standard input."""
 
     async def run() -> None:
-        server = make_server(session)
-        async with stdio_server() as (reading, writing):
-            await server.run(reading, writing, server.create_initialization_options())
+        process = ToolProcess(settings)
+        server = make_server(process)
+        try:
+            async with stdio_server() as (reading, writing):
+                await server.run(reading, writing, server.create_initialization_options())
+        finally:
+            await process.close()
 
     end_at_signals()
     anyio.run(run)
 
 
-def http_app(session: ToolSession, token: str) -> App:
+def http_app(call: CallTool, token: str) -> App:
     """The ASGI application of the server at /mcp; a request without the token gets 401 and nothing else."""
-    return require_token(make_server(session).streamable_http_app(max_request_body_size=MOST_REQUEST), token)
+    return require_token(make_server(call).streamable_http_app(max_request_body_size=MOST_REQUEST), token)
 
 
 def require_token(app: App, token: str) -> App:

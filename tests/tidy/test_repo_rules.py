@@ -87,7 +87,7 @@ ALLOWED |= {
         "synth.llm",
     ),
     "serving": (*_TRAINING, "training", "tuning.trial", "tuning.optimize", "tuning.swizzle"),
-    "serving.mcp": ("core", "serving.asgi", "tuning.tools"),
+    "serving.mcp": ("core", "profiling.backends.protocol", "serving", "tuning.tools"),
     "library": tuple(room for room in ROOMS[:-2] if room != "serving"),
     "cli": ROOMS[:-1],
 }

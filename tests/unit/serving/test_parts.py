@@ -160,7 +160,7 @@ def test_a_signal_waits_for_imports_to_end(tmp_path: Path) -> None:
     code = """if True:
         import io, os, signal
         from hipsynth.serving.worker import RequestCancelled, RequestLoop
-        loop = RequestLoop(io.BytesIO(), io.BytesIO())
+        loop = RequestLoop(io.BytesIO(), io.BytesIO(), lambda *_: None)
         loop.busy = True
         import slow
         assert slow.loaded and loop.busy
