@@ -262,7 +262,7 @@ def list_choices(service: Service) -> ServerChoices:
     return ServerChoices(
         devices=tuple(DeviceChoice(d.name, d.title, d.arch, roofline.plot_kernels(d.name, [])) for d in tables),
         default_device=devices.default_device(devices.DEFAULT_ARCH),
-        flags=tuple(FlagChoice(row.flags, row.doc) for row in load_matrix().flag_sets),
+        flags=tuple(FlagChoice(row.flags, row.doc) for row in load_matrix().flags),
         metrics=tuple(
             MetricChoice(name, display_title(name), facts[name].unit, name in shown_ids()) for name in paper_ids()
         ),

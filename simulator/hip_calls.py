@@ -9,14 +9,24 @@ current.
 from __future__ import annotations
 
 import ctypes
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hipsynth.core.tables import read_table
 from hipsynth.simulator.api import library_path
 
 TABLE = Path(__file__).with_suffix(".toml")
+
+
+@dataclass(frozen=True)
+class HipCallTable:
+    """The content of hip_calls.toml. `calls`: name in programs -> how many use it; `spelled`: name in programs ->
+    function that HIP's headers map it to."""
+
+    programs: int
+    spelled: Mapping[str, str]
+    calls: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -40,17 +50,17 @@ class HipCallCoverage:
 
 def measure_coverage() -> HipCallCoverage:
     """Compares hip_calls.toml with the library. Raises MissingDependency if the library is not built."""
-    table = tomllib.loads(TABLE.read_text())
+    table = read_table(TABLE, HipCallTable)
     library = ctypes.CDLL(str(library_path()))
     library.hipsynthUnsupportedCalls.restype = ctypes.c_char_p
     declared = set(library.hipsynthUnsupportedCalls().decode().split())
     counts: dict[str, int] = {}
     missing: dict[str, int] = {}
-    for call, count in table["calls"].items():
-        function = table["spelled"].get(call, call)
+    for call, count in table.calls.items():
+        function = table.spelled.get(call, call)
         works = hasattr(library, function) and function not in declared
         (counts if works else missing)[call] = count
-    return HipCallCoverage(table["programs"], counts, missing)
+    return HipCallCoverage(table.programs, counts, missing)
 
 
 def main() -> None:

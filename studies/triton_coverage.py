@@ -10,16 +10,16 @@ import argparse
 import json
 import shutil
 import sys
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from hipsynth.core.files import write_whole
 from hipsynth.core.program import Project, SourceFile
 from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import scratch_folder
+from hipsynth.core.tables import read_table
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.simulator.run_folder import place_program
@@ -46,6 +46,44 @@ project. MI250X and MI350X have a sample: each twelfth program of a project, fro
 
 
 @dataclass(frozen=True)
+class ProgramRow:
+    """A program in its folder, and the script that runs it."""
+
+    name: str
+    folder: str
+    code: str
+
+
+@dataclass(frozen=True)
+class CollectionRow:
+    """A program for each folder that a pattern matches."""
+
+    folders: str
+    code: str
+
+
+@dataclass(frozen=True)
+class ProjectRow:
+    """A project of triton_coverage.toml, which explains its columns."""
+
+    folder: str
+    title: str
+    source: str
+    version: str
+    prelude: str = ""
+    program: tuple[ProgramRow, ...] = ()
+    collection: tuple[CollectionRow, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ProgramTable:
+    """The content of triton_coverage.toml."""
+
+    project: tuple[ProjectRow, ...]
+
+
+@dataclass(frozen=True)
 class TrialProgram:
     """One program of a project: `folder` below the project's, and the script of ours that runs it there. `number`: its
     place in the project, from 0."""
@@ -68,17 +106,22 @@ class TrialResult:
     why: str
 
 
+def list_projects() -> tuple[ProjectRow, ...]:
+    """The projects of triton_coverage.toml."""
+    return read_table(PROGRAMS, ProgramTable).project
+
+
 def list_programs(sources: Path) -> Iterator[TrialProgram]:
     """The programs whose files lie in `sources`."""
-    for project in tomllib.loads(PROGRAMS.read_text())["project"]:
-        folder, prelude = sources / project["folder"], project.get("prelude", "")
-        programs = [(row["name"], folder / row["folder"], row["code"]) for row in project.get("program", ())]
-        for row in project.get("collection", ()):
-            tasks = sorted(folder.glob(row["folders"]), key=lambda path: path.name)
-            programs += [(task.name, task, row["code"]) for task in tasks]
+    for project in list_projects():
+        folder = sources / project.folder
+        programs = [(row.name, folder / row.folder, row.code) for row in project.program]
+        for collection in project.collection:
+            tasks = sorted(folder.glob(collection.folders), key=lambda path: path.name)
+            programs += [(task.name, task, collection.code) for task in tasks]
         present_programs = [program for program in programs if program[1].is_dir()]
         for number, (name, place, code) in enumerate(present_programs):
-            yield TrialProgram(project["title"], number, name, place, prelude + code)
+            yield TrialProgram(project.title, number, name, place, project.prelude + code)
 
 
 def try_program(program: TrialProgram, arch: str) -> TrialResult:
@@ -127,12 +170,12 @@ def write_results(results: dict[tuple[str, str, str], TrialResult]) -> None:
 def describe_coverage(results: Sequence[TrialResult]) -> Iterator[str]:
     """The page."""
     yield HEAD.format(versions=package_versions())
-    for project in tomllib.loads(PROGRAMS.read_text())["project"]:
-        rows = [row for row in results if row.project == project["title"]]
+    for project in list_projects():
+        rows = [row for row in results if row.project == project.title]
         if rows:
-            yield f"## {project['title']}\n"
-            yield f"{project['source']}; {project['version']}.\n"
-            yield from _project_table(rows, project.get("reasons", {}))
+            yield f"## {project.title}\n"
+            yield f"{project.source}; {project.version}.\n"
+            yield from _project_table(rows, project.reasons)
 
 
 def _project_table(rows: Sequence[TrialResult], reasons: Mapping[str, str]) -> Iterator[str]:

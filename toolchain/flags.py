@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import re
 import shlex
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hipsynth.core.errors import UsageError
 from hipsynth.core.reasons import Reason
+from hipsynth.core.tables import read_table
 
 TABLE = Path(__file__).with_name("flags.toml")
 OPENMP = "-fopenmp"  # passed to the host side only
@@ -53,20 +53,34 @@ def _matches_pattern(value: str, pattern: str) -> bool:
     return value.startswith(pattern[:-1]) if pattern.endswith("*") else value == pattern
 
 
+@dataclass(frozen=True)
+class FlagRow:
+    """A row of flags.toml, which explains these columns."""
+
+    kind: str
+    flags: tuple[str, ...]
+    doc: str
+    next: bool = False
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FlagTable:
+    """The content of flags.toml."""
+
+    flag: tuple[FlagRow, ...]
+
+
 @functools.cache
 def allowed_flags() -> tuple[AllowedFlag, ...]:
-    """The rows of flags.toml, one for each flag. Raises ValueError for a malformed row."""
+    """The rows of flags.toml, one for each flag. Raises BadInput or ValueError for a malformed row."""
     flags = []
-    for row in tomllib.loads(TABLE.read_text())["flag"]:
-        if row["kind"] not in _KINDS or not row["doc"]:
+    for row in read_table(TABLE, FlagTable).flag:
+        if row.kind not in _KINDS or not row.doc:
             raise ValueError(f"{TABLE.name}: {row}: wants a kind of {sorted(_KINDS)} and a doc")
-        for text in row["flags"]:
-            patterns = tuple(row.get("values", ()))
-            flags.append(
-                AllowedFlag(
-                    text.removesuffix("*"), row["kind"], text[-1] == "*", row.get("next", False), patterns, row["doc"]
-                )
-            )
+        for text in row.flags:
+            takes_value = text[-1] == "*"
+            flags.append(AllowedFlag(text.removesuffix("*"), row.kind, takes_value, row.next, row.values, row.doc))
     return tuple(sorted(flags, key=lambda flag: -len(flag.name)))
 
 

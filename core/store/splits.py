@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import tomllib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
 from hipsynth.core.errors import UsageError, suggest_name
+from hipsynth.core.tables import read_table
 
 NAMES = ("train", "validation", "test")
 SHARES = (0.8, 0.1, 0.1)
@@ -31,23 +32,44 @@ RELEASED = (*NAMES, "unseen_families", "unseen_devices", "other")  # a release h
 BY = ("lineage", "random")
 
 
+@dataclass(frozen=True)
+class HeldOutFamilies:
+    """Families, and parts of the names of compositions."""
+
+    names: tuple[str, ...]
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class HeldOutDevices:
+    """Devices by name."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class HeldOutTable:
+    """The content of held_out.toml."""
+
+    families: HeldOutFamilies
+    devices: HeldOutDevices
+
+
 @functools.cache
-def _held_out() -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-    """(families, parts of compositions, devices) of held_out.toml."""
-    table = tomllib.loads(Path(__file__).with_name("held_out.toml").read_text())
-    families, devices = table["families"], table["devices"]
-    return frozenset(families["names"]), frozenset(families["parts"]), frozenset(devices["names"])
+def _load_held_out() -> HeldOutTable:
+    return read_table(Path(__file__).with_name("held_out.toml"), HeldOutTable)
 
 
 def held_out_family(family: str) -> bool:
     """Whether no program of the family, or composition such as `compose/line-hashed-loop`, is ever trained on."""
-    names, parts, _ = _held_out()
-    return family in names or (family.startswith("compose/") and not parts.isdisjoint(family[8:].split("-")))
+    families = _load_held_out().families
+    parts = family[8:].split("-") if family.startswith("compose/") else ()
+    return family in families.names or not set(families.parts).isdisjoint(parts)
 
 
 def held_out_device(device: str) -> bool:
     """Whether no label of the device is ever trained on."""
-    return device in _held_out()[2]
+    return device in _load_held_out().devices.names
 
 
 def split_names() -> tuple[str, ...]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from hipsynth.core.errors import UsageError
 from hipsynth.core.program import Program
+from hipsynth.core.tables import read_table
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.simulator.devices import default_device, load_device, recorded_architectures
 from hipsynth.toolchain import check_flags
@@ -28,32 +27,43 @@ class FlagSet:
 
 
 @dataclass(frozen=True)
+class TargetExclusion:
+    """Targets to leave out, and why; what is "" may be anything."""
+
+    reason: str
+    arch: str = ""
+    flags: str = ""
+    device: str = ""
+
+    def excludes(self, target: Target) -> bool:
+        """Whether the row is about a target."""
+        pairs = (self.arch, target.arch), (self.flags, target.flags), (self.device, target.device)
+        return all(excluded in ("", actual) for excluded, actual in pairs)
+
+
+@dataclass(frozen=True)
 class TargetMatrix:
     """The content of matrix.toml: flag sets and excluded cells."""
 
-    flag_sets: tuple[FlagSet, ...]
-    excluded: tuple[Mapping[str, str], ...]
+    flags: tuple[FlagSet, ...]
+    exclude: tuple[TargetExclusion, ...] = ()
 
 
 @cache
 def load_matrix() -> TargetMatrix:
     """The flag sets and excluded targets of matrix.toml."""
-    with TABLE_PATH.open("rb") as file:
-        return parse_matrix(tomllib.load(file))
-
-
-def parse_matrix(data: Mapping[str, Any]) -> TargetMatrix:
-    """Builds the table from the TOML document; raises UsageError or ValueError for invalid rows."""
-    rows = tuple(FlagSet(row["flags"], tuple(row["tags"]), row["doc"]) for row in data["flags"])
-    excluded = tuple(dict(row) for row in data.get("exclude", ()))
-    for row in excluded:
-        unknown = set(row) - {"arch", "flags", "device", "reason"}
-        if unknown or not row.get("reason") or len(row) < 2:
-            raise ValueError(f"matrix exclusion {row}: wants arch, flags or device, and a reason")
-    table = TargetMatrix(rows, excluded)
-    for flag_set in rows:
-        check_flags(flag_set.flags)
+    table = read_table(TABLE_PATH, TargetMatrix)
+    check_matrix(table)
     return table
+
+
+def check_matrix(table: TargetMatrix) -> None:
+    """Raises ValueError for an exclusion without a target or a reason, UsageError for a flag that is not allowed."""
+    for row in table.exclude:
+        if not row.reason or not (row.arch or row.flags or row.device):
+            raise ValueError(f"matrix exclusion {row}: wants arch, flags or device, and a reason")
+    for flag_set in table.flags:
+        check_flags(flag_set.flags)
 
 
 def resolve_flags(flag_texts: Sequence[str]) -> tuple[str, ...]:
@@ -65,9 +75,9 @@ def resolve_flags(flag_texts: Sequence[str]) -> tuple[str, ...]:
     flag_sets: list[str] = []
     for value in flag_texts:
         if value.startswith("@"):
-            tagged = [row.flags for row in table.flag_sets if value[1:] in row.tags or value == "@all"]
+            tagged = [row.flags for row in table.flags if value[1:] in row.tags or value == "@all"]
             if not tagged:
-                tags = sorted({tag for row in table.flag_sets for tag in row.tags} | {"all"})
+                tags = sorted({tag for row in table.flags for tag in row.tags} | {"all"})
                 raise UsageError(f"no flag sets tagged {value!r}", remedy="one of: " + ", ".join(f"@{t}" for t in tags))
             flag_sets += tagged
         else:
@@ -118,10 +128,7 @@ def select_targets(
 
 def find_exclusion(target: Target, table: TargetMatrix) -> str | None:
     """The reason why a target is excluded, or None."""
-    for row in table.excluded:
-        if all(getattr(target, key) == value for key, value in row.items() if key != "reason"):
-            return row["reason"]
-    return None
+    return next((row.reason for row in table.exclude if row.excludes(target)), None)
 
 
 def targets_of(program: Program, targets: Sequence[Target]) -> tuple[Target, ...]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import re
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from hipsynth.core.tables import read_table
 
 TABLE = Path(__file__).with_name("libraries.toml")
 # Link names that every system or our own runtime provides; they are never missing.
@@ -26,30 +26,42 @@ class Library:
     link: re.Pattern[str] | None
 
 
+@dataclass(frozen=True)
+class LibraryRow:
+    """A row of libraries.toml: `header` and `link` are regular expressions; "": the library is headers only."""
+
+    name: str
+    header: str
+    link: str = ""
+    gpu: bool = False
+
+
+@dataclass(frozen=True)
+class LibraryTable:
+    """The content of libraries.toml."""
+
+    packages: tuple[str, ...]
+    library: tuple[LibraryRow, ...]
+
+
 @functools.cache
-def _load_table() -> dict[str, Any]:
-    return tomllib.loads(TABLE.read_text())
+def _load_table() -> LibraryTable:
+    return read_table(TABLE, LibraryTable)
 
 
 @functools.cache
 def known_libraries() -> tuple[Library, ...]:
     """All rows of libraries.toml."""
-    rows: list[dict[str, Any]] = _load_table()["library"]
     return tuple(
-        Library(
-            row["name"],
-            bool(row.get("gpu")),
-            re.compile(row["header"]),
-            re.compile(row["link"], re.IGNORECASE) if "link" in row else None,
-        )
-        for row in rows
+        Library(row.name, row.gpu, re.compile(row.header), re.compile(row.link, re.IGNORECASE) if row.link else None)
+        for row in _load_table().library
     )
 
 
 def present_packages() -> str:
     """A pattern for the lower-case names of the CMake packages that every ROCm installation has."""
     gpu = [library.link.pattern.lower() for library in known_libraries() if library.gpu and library.link]
-    return "|".join([*_load_table()["packages"], *gpu])
+    return "|".join([*_load_table().packages, *gpu])
 
 
 def library_of_header(name: str) -> Library | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
-import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from hipsynth.core.reasons import Reason
+from hipsynth.core.tables import read_table
 from hipsynth.simulator.budget_outcome import describe_uncomputed
 from hipsynth.simulator.run_result import NoticeKind, RunResult
 
@@ -31,13 +32,22 @@ class RunVerdict:
     evidence: str = ""
 
 
+@dataclass(frozen=True)
+class VerdictTable:
+    """The content of self_check.toml: what a line says -> regular expressions."""
+
+    check: Mapping[str, tuple[str, ...]]
+    wants: Mapping[str, tuple[str, ...]]
+
+
 @functools.cache
-def _verdict_patterns(section: str, name: str) -> re.Pattern[str]:
-    words: Sequence[str] = tomllib.loads(TABLE.read_text())[section][name]
+def _verdict_patterns(section: Literal["check", "wants"], name: str) -> re.Pattern[str]:
+    table = read_table(TABLE, VerdictTable)
+    words = (table.check if section == "check" else table.wants)[name]
     return re.compile("|".join(f"(?:{word})" for word in words), re.IGNORECASE)
 
 
-def _line_with(text: str, section: str, name: str, but: re.Pattern[str] | None = None) -> str:
+def _line_with(text: str, section: Literal["check", "wants"], name: str, but: re.Pattern[str] | None = None) -> str:
     pattern = _verdict_patterns(section, name)
     for line in text.splitlines()[:_LINES]:
         if pattern.search(line[:2000]) and not (but and but.search(line[:2000])):

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hipsynth.core.expressions import evaluate_expression, parse_expression
+from hipsynth.core.tables import parse_table
 from hipsynth.profiling import metrics
 from hipsynth.profiling.uncertainty import classes
 from hipsynth.simulator import devices
@@ -106,24 +107,29 @@ class Evidence:
     counted: Mapping[str, frozenset[str]] = field(default_factory=dict)  # features with recorded counters only
 
 
-def parse_table(text: str) -> Evidence:
+@dataclass(frozen=True)
+class EvidenceTable:
+    """errors.toml as it is written."""
+
+    features: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    counted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    error: tuple[ErrorRow, ...] = ()
+
+
+def parse_evidence(text: str) -> Evidence:
     """Parses the text of errors.toml."""
-    document = tomllib.loads(text)
-    errors = {}
-    for row in document.get("error", []):
-        row = {**row, "kernels": tuple(row["kernels"]), "studies": tuple(row["studies"])}
-        errors[row["quantity"], row["device"] or row["arch"]] = ErrorRow(**row)
-    return Evidence(errors, _by_arch(document, "features"), _by_arch(document, "counted"))
-
-
-def _by_arch(document: Mapping[str, Mapping[str, list[str]]], section: str) -> dict[str, frozenset[str]]:
-    return {arch: frozenset(names) for arch, names in document.get(section, {}).items()}
+    table = parse_table(EvidenceTable, tomllib.loads(text), TABLE_PATH.name)
+    errors = {(row.quantity, row.device or row.arch): row for row in table.error}
+    features, counted = (
+        {arch: frozenset(names) for arch, names in section.items()} for section in (table.features, table.counted)
+    )
+    return Evidence(errors, features, counted)
 
 
 @functools.cache
 def load_table() -> Evidence:
     """errors.toml (cached)."""
-    return parse_table(TABLE_PATH.read_text())
+    return parse_evidence(TABLE_PATH.read_text())
 
 
 def duration_class(duration_ns: float) -> str:
@@ -172,16 +178,20 @@ class ErrorRange:
     figures: int
     range: float
     wide: bool
-    alone: float | None
     unit: str  # as that of Error
+    alone: float | None = None
+
+
+@dataclass(frozen=True)
+class RangeTable:
+    """ranges.toml as it is written."""
+
+    range: tuple[ErrorRange, ...] = ()
 
 
 def parse_ranges(text: str) -> dict[tuple[str, str, str], ErrorRange]:
     """Parses the text of ranges.toml: class, sort, architecture -> range."""
-    rows = tomllib.loads(text).get("range", [])
-    ranges = [
-        ErrorRange(**{"alone": None, **{"class_" if key == "class" else key: row[key] for key in row}}) for row in rows
-    ]
+    ranges = parse_table(RangeTable, tomllib.loads(text), RANGES_PATH.name).range
     return {(row.class_, row.sort, row.arch): row for row in ranges}
 
 
@@ -215,7 +225,7 @@ def expected_range(quantity: str, device: str, counters: Mapping[str, float], du
     if not is_recorded(device):
         size, unit = GUESSED[sort]
         arch = devices.load_device(device).arch
-        return ErrorRange(kernel_class, sort, arch, kinds=0, figures=0, range=size, wide=True, alone=None, unit=unit)
+        return ErrorRange(kernel_class, sort, arch, kinds=0, figures=0, range=size, wide=True, unit=unit)
     return load_ranges().get((kernel_class, sort, devices.load_device(device).arch))
 
 

@@ -46,7 +46,7 @@ def list_targets() -> EditorTargets:
     tables = [load_device(name) for name in list_devices()]
     return EditorTargets(
         devices=tuple(PredictedDevice(table.name, table.title, table.arch) for table in tables),
-        flags=tuple(NamedFlags(row.flags, row.doc) for row in load_matrix().flag_sets),
+        flags=tuple(NamedFlags(row.flags, row.doc) for row in load_matrix().flags),
     )
 
 

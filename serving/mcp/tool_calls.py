@@ -12,7 +12,7 @@ from hipsynth.core.documents import document_json, from_json
 from hipsynth.core.reasons import Reason
 from hipsynth.serving.limits import TOOL_CALL_S
 from hipsynth.serving.mcp import tool_worker
-from hipsynth.serving.mcp.tool_worker import SessionStart, ToolAnswer, ToolCall, ToolSettings
+from hipsynth.serving.mcp.tool_worker import SessionStart, ToolAnswer, CallRequest, ToolSettings
 from hipsynth.serving.pool import Worker, WorkerLost, WorkerProblem
 from hipsynth.tuning.tools import Version
 from hipsynth.tuning.tools.documents import ToolFailure
@@ -39,7 +39,7 @@ class ToolProcess:
     async def __call__(self, tool: str, arguments: Mapping[str, object]) -> ToolAnswer:
         """The answer of a tool, or of what went wrong."""
         # A task of its own: a client's cancellation is delivered once, not at each step of giving the call up.
-        task = asyncio.ensure_future(self._take_turn(ToolCall(tool, json.dumps(arguments))))
+        task = asyncio.ensure_future(self._take_turn(CallRequest(tool, json.dumps(arguments))))
         self._calls.add(task)
         task.add_done_callback(self._calls.discard)
         try:
@@ -48,7 +48,7 @@ class ToolProcess:
             task.cancel()
             raise
 
-    async def _take_turn(self, call: ToolCall) -> ToolAnswer:
+    async def _take_turn(self, call: CallRequest) -> ToolAnswer:
         async with self._turn:
             self.used += 1
             try:
@@ -63,7 +63,7 @@ class ToolProcess:
             self.versions += answer.added
             return answer
 
-    async def _ask(self, call: ToolCall) -> ToolAnswer:
+    async def _ask(self, call: CallRequest) -> ToolAnswer:
         if self._worker is None or not self._worker.alive:
             self._worker = await self._start_worker()
         return from_json(ToolAnswer, await self._worker.ask(tool_worker.CALL, call))

@@ -34,7 +34,7 @@ class SessionStart:
 
 
 @dataclass(frozen=True)
-class ToolCall:
+class CallRequest:
     """A call of a tool; `arguments` are JSON text, as tools check them themselves."""
 
     tool: str
@@ -60,7 +60,7 @@ def start_session(start: SessionStart) -> ToolSession:
     return session
 
 
-def call_tool(session: ToolSession, call: ToolCall) -> ToolAnswer:
+def call_tool(session: ToolSession, call: CallRequest) -> ToolAnswer:
     """The answer to a call; raises nothing."""
     earlier = len(session.versions)
     result = run_tool(session, call.tool, json.loads(call.arguments))
@@ -78,7 +78,7 @@ class SessionHandler:
             self.session = start_session(from_json(SessionStart, body))
             return dict[str, str]()
         assert self.session is not None, "a session is started first"
-        return call_tool(self.session, from_json(ToolCall, body))
+        return call_tool(self.session, from_json(CallRequest, body))
 
 
 if __name__ == "__main__":

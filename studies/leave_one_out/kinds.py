@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from hipsynth.core.errors import BadInput
+from hipsynth.core.tables import read_table
 from studies.leave_one_out.evidence import Figure
 
 PATH = Path(__file__).with_name("kinds.toml")
@@ -28,11 +28,17 @@ class KernelKind:
         return any(fnmatchcase(figure.path, pattern) for pattern in self.figures)
 
 
+@dataclass(frozen=True)
+class KindTable:
+    """The content of kinds.toml."""
+
+    kind: tuple[KernelKind, ...]
+
+
 @functools.cache
 def kinds() -> dict[str, KernelKind]:
     """All kinds by name, in the order of the table."""
-    rows = tomllib.loads(PATH.read_text())["kind"]
-    return {row["name"]: KernelKind(row["name"], row["class"], row["recording"], tuple(row["figures"])) for row in rows}
+    return {kind.name: kind for kind in read_table(PATH, KindTable).kind}
 
 
 def matching(patterns: Iterable[str]) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ def _range(left_out: Divided, name: str, sort: str, arch: str) -> ErrorRange:
         value = WIDER * max([value, *[quantile(group, SHARE) for group in groups if group]])
     unit = "points" if sort in HIT_RATES.values() else "%"
     return ErrorRange(
-        name, sort, arch, len(figures), sum(map(len, figures.values())), _rounded(value), wide, _short(alone), unit
+        name, sort, arch, len(figures), sum(map(len, figures.values())), _rounded(value), wide, unit, _short(alone)
     )
 
 

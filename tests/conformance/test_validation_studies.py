@@ -70,7 +70,7 @@ def test_the_summary_matches_the_measured_errors() -> None:
     assert expected_error.TABLE_PATH.read_text() == summary.errors_text(found), remedy
     page = (command.DOCS / "validation.md").read_text()
     assert page == command.with_section(page, summary.section(samples)), remedy
-    assert expected_error.parse_table(summary.errors_text(found)) == found
+    assert expected_error.parse_evidence(summary.errors_text(found)) == found
 
 
 def test_every_study_has_its_page_and_its_recording() -> None:

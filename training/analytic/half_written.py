@@ -11,9 +11,8 @@ import functools
 import hashlib
 import math
 import time
-import tomllib
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipsynth.core.cache import cache_dir
@@ -21,6 +20,7 @@ from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency
 from hipsynth.core.files import write_whole
 from hipsynth.core.installation import set_up_by
 from hipsynth.core.reasons import Reason
+from hipsynth.core.tables import read_table
 from hipsynth.profiling.metrics import is_hit_rate, roofline
 from hipsynth.profiling.metrics.uncertainty import WIDEST
 from hipsynth.profiling.preview.completed import CompletedProgram, complete_program
@@ -82,10 +82,17 @@ def _first_error(failure: CompileFailed) -> tuple[str, ...]:
 # --- intervals
 
 
+@dataclass(frozen=True)
+class WidthTable:
+    """The content of half_written.toml. `completed`: value -> half the width of its interval, in natural logarithms,
+    for hit rates in points."""
+
+    completed: Mapping[str, float]
+
+
 @functools.cache
-def _widths() -> dict[str, float]:
-    """Half the width of each value's interval: in natural logarithms, for hit rates in points."""
-    return {name: float(value) for name, value in tomllib.loads(WIDTHS.read_text())["completed"].items()}
+def _load_widths() -> Mapping[str, float]:
+    return read_table(WIDTHS, WidthTable).completed
 
 
 def _widen(result: PredictionResult) -> PredictionResult:
@@ -96,7 +103,7 @@ def _widen(result: PredictionResult) -> PredictionResult:
 def _widen_kernel(kernel: KernelPrediction) -> KernelPrediction:
     values: Mapping[str, float | None] = {**kernel.metrics, DURATION: kernel.duration_ns}
     intervals = dict(kernel.intervals)
-    for name, width in _widths().items():
+    for name, width in _load_widths().items():
         value = values.get(name)
         if value is None:
             continue

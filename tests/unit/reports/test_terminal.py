@@ -191,7 +191,7 @@ kernels = ["copy"]
 studies = ["vcopy"]
 """
     text = "[features]\ngfx942 = []\n" + row.format("TCC_REQ", "", 1.0) + row.format("duration_ns", "mi300x", 2.0)
-    monkeypatch.setattr(expected_error, "load_table", lambda: expected_error.parse_table(text))
+    monkeypatch.setattr(expected_error, "load_table", lambda: expected_error.parse_evidence(text))
     assert getattr(expected_error.find_error("TCC_REQ", "mi300a", 1e5), "median", None) == 1.0
     assert getattr(expected_error.find_error("HBM_GFLOPS", "mi300x", 1e5), "median", None) == 2.0
     assert expected_error.find_error("HBM_GFLOPS", "mi250", 1e5) is None

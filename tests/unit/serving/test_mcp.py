@@ -17,7 +17,14 @@ from mcp import Client, StdioServerParameters, stdio_client
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.serving.mcp.server import describe_tool, http_app, make_server, require_token
 from hipsynth.serving.mcp.tool_calls import CallTool, ToolProcess
-from hipsynth.serving.mcp.tool_worker import SessionStart, ToolAnswer, ToolCall, ToolSettings, call_tool, start_session
+from hipsynth.serving.mcp.tool_worker import (
+    SessionStart,
+    ToolAnswer,
+    CallRequest,
+    ToolSettings,
+    call_tool,
+    start_session,
+)
 from hipsynth.tuning.tools import TOOLS, ToolSession, Version
 
 SETTINGS = ToolSettings(Target("gfx942", "-O3", "mi300x"))
@@ -28,7 +35,7 @@ def call_here(session: ToolSession) -> CallTool:
     """Calls the tools of a session in this process."""
 
     async def call(tool: str, arguments: Mapping[str, object]) -> ToolAnswer:
-        return call_tool(session, ToolCall(tool, json.dumps(arguments)))
+        return call_tool(session, CallRequest(tool, json.dumps(arguments)))
 
     return call
 
@@ -179,5 +186,5 @@ def test_programs_outlive_the_process_that_holds_them() -> None:
 def test_the_limit_on_calls_counts_those_of_processes_that_ended() -> None:
     settings = ToolSettings(SETTINGS.target, calls=2)
     session = start_session(SessionStart(settings, (Version("v0", PROGRAM, "v0", "v0"),), used=1))
-    assert not call_tool(session, ToolCall("read", '{"program": "v0"}')).failed
-    assert json.loads(call_tool(session, ToolCall("read", '{"program": "v0"}')).document)["error"] == "limit"
+    assert not call_tool(session, CallRequest("read", '{"program": "v0"}')).failed
+    assert json.loads(call_tool(session, CallRequest("read", '{"program": "v0"}')).document)["error"] == "limit"

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
-from studies import triton_coverage
-from studies.triton_coverage import ARCHS, PAGE, TrialResult, describe_coverage, list_programs, read_results
+from studies.triton_coverage import (
+    ARCHS,
+    PAGE,
+    TrialResult,
+    describe_coverage,
+    list_programs,
+    list_projects,
+    read_results,
+)
 
 
 def test_scripts_of_ours_are_python_and_programs_are_found_below_the_sources(tmp_path: Path) -> None:
@@ -21,7 +27,7 @@ def test_scripts_of_ours_are_python_and_programs_are_found_below_the_sources(tmp
 
 
 def test_the_page_counts_what_passes_and_says_why_others_fail() -> None:
-    title = tomllib.loads(triton_coverage.PROGRAMS.read_text())["project"][0]["title"]
+    title = list_projects()[0].title
     rows = [
         TrialResult(title, "first", "gfx942", True, ""),
         TrialResult(title, "second", "gfx942", False, "compile_failed: a|b"),
@@ -34,7 +40,7 @@ def test_the_page_counts_what_passes_and_says_why_others_fail() -> None:
 
 def test_the_page_is_that_of_the_recorded_results() -> None:
     results = read_results()
-    titles = {project["title"] for project in tomllib.loads(triton_coverage.PROGRAMS.read_text())["project"]}
+    titles = {project.title for project in list_projects()}
     assert {row.project for row in results.values()} <= titles and {row.arch for row in results.values()} <= set(ARCHS)
     recorded, page = "\n".join(describe_coverage(list(results.values()))), PAGE.read_text()
     assert page.partition("## ")[2] == recorded.partition("## ")[2], "python -m studies.triton_coverage"
