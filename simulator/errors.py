@@ -5,18 +5,20 @@ from __future__ import annotations
 from hipsynth.core.errors import BadInput
 from hipsynth.core.reasons import Reason
 
-# Reasons of the core (SimError and Runtime::stop): those that have the names of ours, and the others.
+# Reasons of the core (native/core/reason.h) that have the names of ours.
 _SAME = (
-    Reason.ASSERTION, Reason.BAD_CODE_OBJECT, Reason.BAD_CONFIGURATION, Reason.COMPILE_FAILED, Reason.DEADLOCK,
-    Reason.ILLEGAL_ACCESS, Reason.INSTRUCTION_LIMIT, Reason.INTERNAL_ERROR, Reason.NEEDS_DEVICES, Reason.NEEDS_LIBRARY,
-    Reason.OUT_OF_MEMORY, Reason.RECORDED, Reason.SETTLED, Reason.SYNTAX_ERROR, Reason.TRAP, Reason.UNSUPPORTED_OPCODE,
-    Reason.UNSUPPORTED_SERVICE,
+    Reason.ASSERTION, Reason.BAD_CODE_OBJECT, Reason.BAD_CONFIGURATION, Reason.DEADLOCK, Reason.ILLEGAL_ACCESS,
+    Reason.INSTRUCTION_LIMIT, Reason.INTERNAL_ERROR, Reason.OUT_OF_MEMORY, Reason.RECORDED, Reason.SETTLED,
+    Reason.TRAP, Reason.UNSUPPORTED_OPCODE, Reason.UNSUPPORTED_SERVICE,
 )  # fmt: skip
+# With which the process of a script ends a run of its own.
+OF_SCRIPTS = (Reason.COMPILE_FAILED, Reason.NEEDS_DEVICES, Reason.NEEDS_LIBRARY, Reason.SYNTAX_ERROR)
 CORE_REASONS: dict[str, Reason] = {
-    **{str(reason): reason for reason in _SAME},
+    **{str(reason): reason for reason in (*_SAME, *OF_SCRIPTS)},
     "time_limit": Reason.TIMEOUT,
     "bad_launch": Reason.BAD_CODE_OBJECT,
     "bad_spec": Reason.BAD_CONFIGURATION,
+    "bad_work": Reason.INTERNAL_ERROR,
 }
 REMEDIES = {
     "bad_code_object": "leave sections and notes of code objects to the compiler, and make device arrays smaller",

@@ -176,6 +176,9 @@ class NativeCore(Protocol):
     def estimate(self, spec: Mapping[str, float], work: Mapping[str, float]) -> TimingEstimate:
         """The timing model alone: `work` is what a dispatch did, as its result has it."""
 
+    def reasons(self) -> list[str]:
+        """The names of why an execution ends."""
+
     def spec_keys(self) -> list[str]:
         """Keys that an architecture table must have."""
 

@@ -193,16 +193,17 @@ class PyDevice {
  private:
   void* checked(uint64_t address, uint64_t bytes) {
     if (!device_.memory().find(address, bytes))
-      throw SimError("illegal_access", "copy of " + std::to_string(bytes) + " bytes is not inside one allocation");
+      throw SimError(Reason::illegal_access,
+                     "copy of " + std::to_string(bytes) + " bytes is not inside one allocation");
     return reinterpret_cast<void*>(address);
   }
   const KernelInfo* kernel_of(size_t module, const std::string& symbol) const {
     const KernelInfo* kernel = at(module).kernel(symbol);
-    if (!kernel) throw SimError("bad_launch", "no kernel " + symbol + " in the code object");
+    if (!kernel) throw SimError(Reason::bad_launch, "no kernel " + symbol + " in the code object");
     return kernel;
   }
   const Module& at(size_t module) const {
-    if (module >= modules_.size()) throw SimError("bad_launch", "no such module");
+    if (module >= modules_.size()) throw SimError(Reason::bad_launch, "no such module");
     return *modules_[module];
   }
 
@@ -248,9 +249,12 @@ NB_MODULE(_core, m) {
     try {
       std::rethrow_exception(p);
     } catch (const SimError& e) {
-      PyErr_SetObject(error.ptr(), nb::make_tuple(e.reason, std::string(e.what())).ptr());
+      PyErr_SetObject(error.ptr(), nb::make_tuple(name_of(e.reason), std::string(e.what())).ptr());
     }
   });
+  m.def(
+      "reasons", [] { return std::vector<std::string>(std::begin(kReasonNames), std::end(kReasonNames)); },
+      "Names of why an execution ends.");
   m.def("spec_keys", &spec_keys, "Keys that an architecture table must have.");
   m.def("estimate", &estimate_dict, nb::arg("spec"), nb::arg("work"),
         "The timing model alone: `work` is what a dispatch did, as its result has it.");

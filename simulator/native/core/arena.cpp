@@ -39,7 +39,7 @@ int take_slot() {
       return i;
     }
   }
-  throw SimError("out_of_memory", "more than 64 simulated devices exist at once");
+  throw SimError(Reason::out_of_memory, "more than 64 simulated devices exist at once");
 }
 
 void give_slot(int i) {
@@ -131,7 +131,7 @@ Memory::Memory(uint64_t limit_bytes, bool sampled) : impl_(std::make_unique<Impl
   if (got != reinterpret_cast<void*>(impl_->base)) {
     if (got != MAP_FAILED) munmap(got, kSlotBytes);
     give_slot(impl_->slot);
-    throw SimError("out_of_memory",
+    throw SimError(Reason::out_of_memory,
                    "cannot reserve 1 TiB of address space for device memory (is `ulimit -v` set, or overcommit off?)");
   }
 }
@@ -144,10 +144,11 @@ Memory::~Memory() {
 void* Memory::allocate(uint64_t bytes, Kind kind, uint64_t align) {
   Impl& m = *impl_;
   if (counted(kind) && (bytes > m.limit || m.used + bytes > m.limit)) {
-    throw SimError("out_of_memory", "device memory: " + std::to_string(bytes) + " bytes asked for, " +
-                                        std::to_string(m.limit - m.used) + " of " + std::to_string(m.limit) + " free");
+    throw SimError(Reason::out_of_memory, "device memory: " + std::to_string(bytes) + " bytes asked for, " +
+                                              std::to_string(m.limit - m.used) + " of " + std::to_string(m.limit) +
+                                              " free");
   }
-  if (bytes > kSlotBytes) throw SimError("out_of_memory", "device address space exhausted");
+  if (bytes > kSlotBytes) throw SimError(Reason::out_of_memory, "device address space exhausted");
   // First fit, so that a loop of malloc and free does not walk through the address space.
   uint64_t at = internal(kind) ? m.base : round_up(m.base + kInternalBytes, align);
   const uint64_t end = internal(kind) ? m.base + kInternalBytes : m.virtual_start();
@@ -156,7 +157,7 @@ void* Memory::allocate(uint64_t bytes, Kind kind, uint64_t align) {
     if (at + need + kGuard <= it->first) break;
     at = round_up(it->first + pages_of(it->second) + kGuard, align);
   }
-  if (at + need > end) throw SimError("out_of_memory", "device address space exhausted");
+  if (at + need > end) throw SimError(Reason::out_of_memory, "device address space exhausted");
   m.changes();
   m.allocations[at] = Allocation{at, bytes, kind};
   if (counted(kind)) m.used += bytes;
@@ -173,7 +174,7 @@ void* Memory::allocate_at(uint64_t offset, uint64_t bytes) {
       next == m.allocations.begin() || std::prev(next)->second.start + pages_of(std::prev(next)->second) <= at;
   const bool after = next == m.allocations.end() || end <= next->first;
   if (!inside || end > m.base + kSlotBytes || !before || !after || bytes > m.limit - m.used) {
-    throw SimError("out_of_memory", "no room for " + std::to_string(bytes) + " bytes at that address");
+    throw SimError(Reason::out_of_memory, "no room for " + std::to_string(bytes) + " bytes at that address");
   }
   m.changes();
   m.allocations[at] = Allocation{at, bytes, Kind::device};
@@ -253,7 +254,7 @@ uint64_t Memory::reserve(uint64_t bytes, uint64_t align) {
     if (at + bytes + kGuard <= start) break;
     at = round_up(start + size + kGuard, align);
   }
-  if (bytes > end || at + bytes > end) throw SimError("out_of_memory", "device address space exhausted");
+  if (bytes > end || at + bytes > end) throw SimError(Reason::out_of_memory, "device address space exhausted");
   m.reserved[at] = bytes;
   return at;
 }

@@ -120,7 +120,7 @@ void Device::Impl::check_code(const Launch& launch, LaunchPlan* plan) {
   if (!r.refused.empty()) {
     std::string list;
     for (const std::string& line : r.refused) list += "\n  " + line;
-    throw SimError("unsupported_opcode",
+    throw SimError(Reason::unsupported_opcode,
                    name + ": " + std::to_string(r.refused.size()) + " unsupported instruction form(s):" + list);
   }
   const uint32_t agprs = r.agprs == 0 ? 0 : plan->initial.accum_offset + r.agprs;
@@ -128,8 +128,9 @@ void Device::Impl::check_code(const Launch& launch, LaunchPlan* plan) {
   const uint32_t certain =
       std::max(r.certain_vgprs, r.certain_agprs == 0 ? 0 : plan->initial.accum_offset + r.certain_agprs);
   if (certain > plan->rows) {
-    throw SimError("bad_code_object", name + " uses " + std::to_string(certain) +
-                                          " vector registers, its descriptor allots " + std::to_string(plan->rows));
+    throw SimError(Reason::bad_code_object, name + " uses " + std::to_string(certain) +
+                                                " vector registers, its descriptor allots " +
+                                                std::to_string(plan->rows));
   }
   plan->initial.rows = std::max({plan->rows, r.any_vgprs, plan->initial.accum_offset + r.any_agprs});
   plan->sgprs = std::clamp(r.sgprs, plan->system_sgpr + kSystemSgprs, uint32_t{kScalarRegs});
@@ -381,7 +382,7 @@ double Device::Impl::pay(double limit_ns, ShapeHistory* shape, const std::functi
 
 // Whether a failed launch is left as it is: it exceeds the budget, or works on what another one did not compute.
 bool Device::Impl::gives_up(const SimError& error) const {
-  return error.reason == kOverBudget || (budget.results_lost && error.reason != "time_limit");
+  return error.reason == Reason::over_budget || (budget.results_lost && error.reason != Reason::time_limit);
 }
 
 // Counts a launch; false if that was given up. A large grid is sampled, which computes no results; so only the slice is
@@ -475,7 +476,7 @@ Dispatch Device::Impl::launch_within_budget(const Launch& launch, const LaunchPl
 
 Dispatch Device::launch(const Launch& launch) {
   Impl& m = *impl_;
-  if (!launch.module || !launch.kernel) throw SimError("bad_launch", "launch without a kernel");
+  if (!launch.module || !launch.kernel) throw SimError(Reason::bad_launch, "launch without a kernel");
   m.offer_services(*launch.kernel);
   LaunchPlan plan = plan_launch(m.arch, m.spec, launch, m.runtime);
   m.check_code(launch, &plan);

@@ -13,7 +13,7 @@ constexpr uint32_t kNoteAmdgpuMetadata = 32;
 constexpr uint64_t kMostImage = 1ull << 32;  // bytes of a loaded code object
 
 [[noreturn]] void bad(const std::string& why) {
-  throw SimError("bad_code_object", "not a usable AMDGPU code object: " + why);
+  throw SimError(Reason::bad_code_object, "not a usable AMDGPU code object: " + why);
 }
 
 // ELF file records (System V ABI, ELF-64).

@@ -235,7 +235,7 @@ void Engine::stop_at(Resident* r, const Step& s, Run* run, uint32_t pc) {
       throw_trap(c_, *r, s);
     default:  // Action::refused
       leave(r, run, pc);
-      throw SimError("unsupported_opcode",
+      throw SimError(Reason::unsupported_opcode,
                      "kernel " + launch_.kernel->name + " reached `" + launch_.module->code().text[pc] + "`");
   }
 }
@@ -425,24 +425,24 @@ double processor_seconds() {
 
 void Engine::check_limits() {
   if (c_.counts.wave_instructions > limits_.wave_instructions) {
-    throw SimError("instruction_limit", "kernel " + launch_.kernel->name + ": more than " +
-                                            std::to_string(limits_.wave_instructions) +
-                                            " wave instructions executed; it may never end");
+    throw SimError(Reason::instruction_limit, "kernel " + launch_.kernel->name + ": more than " +
+                                                  std::to_string(limits_.wave_instructions) +
+                                                  " wave instructions executed; it may never end");
   }
   if (c_.counts.wave_instructions + c_.model->look_up_work() > limits_.most_work) {
-    throw SimError(kOverBudget, "kernel " + launch_.kernel->name + ": more work than the budget has left");
+    throw SimError(Reason::over_budget, "kernel " + launch_.kernel->name + ": more work than the budget has left");
   }
   if (limits_.poll != nullptr && round_ % kRoundsPerPoll == 0) limits_.poll();
   if (limits_.cpu_seconds > 0 && round_ % 64 == 0 && processor_seconds() - start_s_ > limits_.cpu_seconds) {
     char text[64];
     std::snprintf(text, sizeof text, ": still running after %g s of processor time", limits_.cpu_seconds);
-    throw SimError("time_limit", "kernel " + launch_.kernel->name + text);
+    throw SimError(Reason::time_limit, "kernel " + launch_.kernel->name + text);
   }
 }
 
 void Engine::advance_round(bool ran) {
   if (!ran && next_wake_ == ~0ull) {
-    throw SimError("deadlock",
+    throw SimError(Reason::deadlock,
                    "kernel " + launch_.kernel->name +
                        ": every remaining wave waits at a barrier that the others never reach" +
                        (at_grid_.empty() ? "" : " (a barrier of the whole grid needs a cooperative launch)"));

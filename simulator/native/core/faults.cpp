@@ -48,7 +48,7 @@ void check_assertion(const Context& c, const std::string& where) {
     const size_t mark = text.rfind(words);
     if (mark == std::string::npos) continue;
     const size_t start = text.rfind('\n', mark) + 1;  // npos + 1 == 0: start of the text
-    throw SimError("assertion", text.substr(start, text.find('\n', mark) - start) + " In " + where);
+    throw SimError(Reason::assertion, text.substr(start, text.find('\n', mark) - start) + " In " + where);
   }
 }
 
@@ -97,7 +97,7 @@ void throw_illegal_access(const Context& c, const Resident& r, const Step& s, co
     case FaultMemory::scratch:
       text += "; a lane has " + std::to_string(c.scratch_lane_bytes) + " bytes of private memory";
   }
-  throw_at(s, SimError("illegal_access", text));
+  throw_at(s, SimError(Reason::illegal_access, text));
 }
 
 void throw_scratch_overflow(const Context& c, const Resident& r, const Step& s, uint64_t offset, int lane) {
@@ -107,7 +107,7 @@ void throw_scratch_overflow(const Context& c, const Resident& r, const Step& s, 
 void throw_trap(const Context& c, const Resident& r, const Step& s) {
   const std::string where = place(c, r, s, -1);
   check_assertion(c, where);
-  throw_at(s, SimError("trap",
+  throw_at(s, SimError(Reason::trap,
                        "the kernel stopped itself (failed assertion, __builtin_trap or unreachable code): " + where));
 }
 

@@ -159,7 +159,7 @@ void FunctionalEngine::Worker::stop_at(Resident* r, const Step& s, uint32_t pc) 
     case Action::trap:
       throw_trap(c_, *r, s);
     default:
-      throw SimError("unsupported_opcode",
+      throw SimError(Reason::unsupported_opcode,
                      "kernel " + launch_.kernel->name + " reached `" + launch_.module->code().text[pc] + "`");
   }
 }
@@ -241,17 +241,17 @@ FunctionalEngine::FunctionalEngine(const Context& context, const EngineLimits& l
 
 void FunctionalEngine::check_limits(uint64_t instructions) const {
   if (instructions > limits_.wave_instructions) {
-    throw SimError("instruction_limit", "kernel " + launch_.kernel->name + ": more than " +
-                                            std::to_string(limits_.wave_instructions) +
-                                            " wave instructions executed; it may never end");
+    throw SimError(Reason::instruction_limit, "kernel " + launch_.kernel->name + ": more than " +
+                                                  std::to_string(limits_.wave_instructions) +
+                                                  " wave instructions executed; it may never end");
   }
   if (instructions > limits_.most_work) {
-    throw SimError(kOverBudget, "kernel " + launch_.kernel->name + ": more work than the budget has left");
+    throw SimError(Reason::over_budget, "kernel " + launch_.kernel->name + ": more work than the budget has left");
   }
   if (limits_.cpu_seconds > 0 && processor_seconds() - start_s_ > limits_.cpu_seconds) {
     char text[64];
     std::snprintf(text, sizeof text, ": still running after %g s of processor time", limits_.cpu_seconds);
-    throw SimError("time_limit", "kernel " + launch_.kernel->name + text);
+    throw SimError(Reason::time_limit, "kernel " + launch_.kernel->name + text);
   }
 }
 

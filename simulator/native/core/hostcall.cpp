@@ -98,8 +98,8 @@ void HostServices::answer(uint32_t service, uint64_t* words) {
     std::memcpy(words, result, sizeof result);
     return;
   }
-  throw SimError("unsupported_service", "a kernel asked the host for service " + std::to_string(service) +
-                                            ", which this simulator does not offer");
+  throw SimError(Reason::unsupported_service, "a kernel asked the host for service " + std::to_string(service) +
+                                                  ", which this simulator does not offer");
 }
 
 // A printf call arrives in messages of up to seven words. Its first word selects stdout or stderr, then come the format

@@ -36,7 +36,7 @@ struct Packet {
 };
 static_assert(sizeof(Packet) == 64);
 
-[[noreturn]] void bad_launch(const std::string& why) { throw SimError("bad_launch", why); }
+[[noreturn]] void bad_launch(const std::string& why) { throw SimError(Reason::bad_launch, why); }
 
 uint32_t u32(double value) { return static_cast<uint32_t>(value); }
 uint32_t round_up(uint32_t v, uint32_t to) { return (v + to - 1) / to * to; }

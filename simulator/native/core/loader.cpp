@@ -42,7 +42,7 @@ constexpr uint64_t kMaxArgumentBytes = 1u << 20;  // kernel arguments; ROCm's ow
 constexpr size_t kMaxDemangled = 8192;            // longer names are not demangled
 
 [[noreturn]] void bad(const std::string& why) {
-  throw SimError("bad_code_object", "not a usable AMDGPU code object: " + why);
+  throw SimError(Reason::bad_code_object, "not a usable AMDGPU code object: " + why);
 }
 
 uint64_t next_serial() {

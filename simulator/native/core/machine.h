@@ -12,16 +12,15 @@
 
 #include "core/dispatch.h"
 #include "core/inst.h"
+#include "core/reason.h"
 #include "device_spec.h"
 
 namespace hipsynth {
 
-// An error of the simulated program. `reason` is a short code kept in corpora
-// ("illegal_access", "instruction_limit", "trap", "deadlock", "unsupported_opcode", "bad_code_object",
-// "out_of_memory", "assertion", "unsupported_service").
+// An error of the simulated program; the name of its reason is kept in corpora.
 struct SimError : std::runtime_error {
-  SimError(std::string reason_, const std::string& message) : std::runtime_error(message), reason(std::move(reason_)) {}
-  std::string reason;
+  SimError(Reason reason_, const std::string& message) : std::runtime_error(message), reason(reason_) {}
+  Reason reason;
   std::string output, errors;  // what the kernel had printed before the error
   uint64_t instruction = 0;    // its address in the code object, if an instruction caused it
 };

@@ -127,7 +127,7 @@ Observed observe(const Context& context, const KernelTraits& traits, KernelSlice
     engine.run();
   } catch (const SimError& error) {
     out->put_back();
-    if (error.reason != kOverBudget) throw;
+    if (error.reason != Reason::over_budget) throw;
     return Observed::too_long;
   }
   out->put_back();

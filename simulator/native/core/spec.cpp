@@ -24,12 +24,12 @@ Spec make_spec(const SpecTable& table) {
     unknown.erase(entry.key);
   }
   for (const auto& [key, value] : unknown) wrong += "\n  unknown: " + key;
-  if (!wrong.empty()) throw SimError("bad_spec", "device table does not fit the simulator core:" + wrong);
+  if (!wrong.empty()) throw SimError(Reason::bad_spec, "device table does not fit the simulator core:" + wrong);
   if (spec.topology.xcds < 1 || spec.topology.cus < spec.topology.xcds) {
-    throw SimError("bad_spec", "device table: no compute units");
+    throw SimError(Reason::bad_spec, "device table: no compute units");
   }
   if (spec.lds.banks < 1 || spec.lds.banks > 64 || spec.lds.bytes_per_cycle < 16 || spec.lds.bytes_per_cycle > 128) {
-    throw SimError("bad_spec", "device table: an LDS of 1 to 64 banks delivers 16 to 128 bytes per cycle");
+    throw SimError(Reason::bad_spec, "device table: an LDS of 1 to 64 banks delivers 16 to 128 bytes per cycle");
   }
   return spec;
 }

@@ -37,9 +37,6 @@ inline constexpr Prices kPrices{.scalar = 5,
 // The average price of an instruction in this mix.
 double price_of(const IssueCounts& issue);
 
-// Thrown when a launch exceeds what the budget has left for it; never leaves the device.
-inline constexpr const char* kOverBudget = "over_budget";
-
 // What is known of the launches of one kernel and shape.
 struct ShapeHistory {
   double instruction_ns = kPrices.any;

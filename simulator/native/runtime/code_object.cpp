@@ -10,7 +10,7 @@ std::string disassemble(const std::string& objdump, const std::vector<uint8_t>& 
   TemporaryFolder folder;
   const std::string output = folder.path() + "/code.s";
   if (run_process({objdump, "-d", folder.write("code.o", elf.data(), elf.size())}, output, "") != 0) {
-    throw SimError("bad_code_object", objdump + " could not disassemble a code object loaded at run time");
+    throw SimError(Reason::bad_code_object, objdump + " could not disassemble a code object loaded at run time");
   }
   return read_file(output);
 }

@@ -85,7 +85,7 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
       if (error.instruction != 0) rt.results.set_fault(kernel.symbol, error.instruction);
       throw SimError(error.reason, error.what() + source_line(rt, *request.kernel, error.instruction));
     }
-    rt.recorder.after_launch(false, error.reason);  // the launches that follow are of interest, too
+    rt.recorder.after_launch(false, name_of(error.reason));  // the launches that follow are of interest, too
     done.grid = launch.grid;
     done.block = launch.block;
   }
@@ -104,9 +104,10 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
   rt.trial.after_launch();
   rt.trial.after_operation();
   if (rt.config.settled_launches != 0 && rt.results.since_new() >= rt.config.settled_launches) {
-    rt.stop("settled", std::to_string(rt.results.since_new()) + " launches in a row brought no new kernel or shape");
+    rt.stop(Reason::settled,
+            std::to_string(rt.results.since_new()) + " launches in a row brought no new kernel or shape");
   }
-  if (rt.recorder.full()) rt.stop("recorded", "as many launches as are recorded have been made");
+  if (rt.recorder.full()) rt.stop(Reason::recorded, "as many launches as are recorded have been made");
   rt.checkpoint();
   return hipSuccess;
 }

@@ -19,7 +19,7 @@ hipError_t load_module(Runtime& rt, hipModule_t* out, const std::vector<uint8_t>
     rt.recorder.loaded(*handle->module, elf, std::move(text));
     handle->elf = std::move(elf);
   } catch (const hipsynth::SimError& error) {
-    if (error.reason != "bad_code_object") throw;
+    if (error.reason != hipsynth::Reason::bad_code_object) throw;
     std::fprintf(stderr, "hipsynth: cannot load module: %s\n", error.what());
     return hipErrorInvalidImage;
   }

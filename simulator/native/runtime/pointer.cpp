@@ -97,7 +97,8 @@ hipError_t wait_value(hipStream_t stream, void* p, T value, unsigned how, T mask
       return hipErrorInvalidValue;
     return rt.submit(stream, [p, value, how, mask]() -> hipError_t {
       if (passes(p, value, how, mask)) return hipSuccess;
-      throw hipsynth::SimError("deadlock", "a stream waits for a memory value that no earlier operation writes");
+      throw hipsynth::SimError(hipsynth::Reason::deadlock,
+                               "a stream waits for a memory value that no earlier operation writes");
     });
   });
 }

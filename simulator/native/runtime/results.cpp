@@ -373,6 +373,8 @@ bool Results::note(Notice kind, const std::string& subject) {
   return true;
 }
 
+void Results::fail(Reason reason, const std::string& message) { fail(std::string(name_of(reason)), message); }
+
 void Results::fail(const std::string& reason, const std::string& message) {
   if (failed_) return;
   failed_ = true;

@@ -51,7 +51,8 @@ class Results {
   void warn(const std::string& message);                             // keeps at most kKeptWarnings
   void add_race(const std::string& description);                     // likewise
   bool note(Notice kind, const std::string& subject);                // false: kept already, or one too many
-  void fail(const std::string& reason, const std::string& message);  // only the first failure is kept
+  void fail(Reason reason, const std::string& message);              // only the first failure is kept
+  void fail(const std::string& reason, const std::string& message);  // for a reason of the process that embeds it
   // The instruction that failed, by its address in the code object that defines the kernel.
   void set_fault(const std::string& symbol, uint64_t address);
   // Likewise of the first access out of bounds that was let pass.

@@ -94,7 +94,7 @@ Runtime::Runtime() {
   } catch (const SimError& error) {
     stop(error.reason, error.what());
   } catch (const std::exception& error) {
-    stop("bad_configuration", error.what());
+    stop(Reason::bad_configuration, error.what());
   }
   if (config.embedded) return;
   install_signal_handlers();
@@ -145,7 +145,7 @@ Module& Runtime::program(size_t index) {
   std::unique_ptr<Module>& module = programs_[index];
   if (!module) {
     if (index >= config.code_objects.size() || index >= config.disassemblies.size()) {
-      throw SimError("bad_code_object", "the program has no device code");
+      throw SimError(Reason::bad_code_object, "the program has no device code");
     }
     std::string bytes = read_file(config.code_objects[index]);
     std::vector<uint8_t> elf(bytes.begin(), bytes.end());
@@ -263,6 +263,8 @@ void Runtime::call_host(const std::function<void()>& function) {
   function();
 }
 
+void Runtime::stop(Reason reason, const std::string& message) { stop(std::string(name_of(reason)), message); }
+
 void Runtime::stop(const std::string& reason, const std::string& message) {
   stopping = true;
   results.fail(reason, message);
@@ -272,9 +274,9 @@ void Runtime::stop(const std::string& reason, const std::string& message) {
   _exit(kStopExit);
 }
 
-hipError_t Runtime::fail(const std::string& reason, const std::string& message) {
+hipError_t Runtime::fail(Reason reason, const std::string& message) {
   if (!config.embedded) stop(reason, message);
-  failure = reason + "\n" + message;
+  failure = std::string(name_of(reason)) + "\n" + message;
   return hipErrorLaunchFailure;
 }
 
@@ -295,7 +297,7 @@ void Runtime::check_time() {
   stopping = true;
   char text[64];
   std::snprintf(text, sizeof text, "stopped after %g s of processor time", limit);
-  results.fail("time_limit", text);
+  results.fail(Reason::time_limit, text);
   results.render();
   results.write(true, 0);
   _exit(kStopExit);
@@ -361,7 +363,7 @@ hipError_t call(const std::function<hipError_t(Runtime&)>& body) {
   try {
     return finish(body(rt));
   } catch (const SimError& error) {
-    if (error.reason == "out_of_memory") {
+    if (error.reason == Reason::out_of_memory) {
       rt.tell(Notice::out_of_memory, error.what(), std::string("out of device memory: ") + error.what());
       return finish(hipErrorOutOfMemory);
     }
@@ -369,7 +371,7 @@ hipError_t call(const std::function<hipError_t(Runtime&)>& body) {
   } catch (const std::bad_alloc&) {
     return finish(hipErrorOutOfMemory);
   } catch (const std::exception& error) {
-    return finish(rt.fail("internal_error", error.what()));
+    return finish(rt.fail(Reason::internal_error, error.what()));
   }
 }
 

@@ -171,9 +171,10 @@ class Runtime {
   void enter();  // an API call begins, with the lock
   void leave();
 
-  [[noreturn]] void stop(const std::string& reason, const std::string& message);
+  [[noreturn]] void stop(Reason reason, const std::string& message);
+  [[noreturn]] void stop(const std::string& reason, const std::string& message);  // as Results::fail
   // Ends the program, or keeps the failure for the process that it is embedded in.
-  hipError_t fail(const std::string& reason, const std::string& message);
+  hipError_t fail(Reason reason, const std::string& message);
   // The results from here on are a new document, of an idle device with empty caches; see Device::observe_launches.
   void begin_results(uint32_t sampling_units, bool lines);
   void check_time();  // stops the program if it has used its processor time

@@ -59,7 +59,9 @@ HIPSYNTH_EXPORT double hipsynthUncertainty() {
 }
 
 // Ends the program with a failure that the script itself caused, such as a kernel that does not compile.
-HIPSYNTH_EXPORT void hipsynthStop(const char* reason, const char* message) { Runtime::get().stop(reason, message); }
+HIPSYNTH_EXPORT void hipsynthStop(const char* reason, const char* message) {
+  Runtime::get().stop(std::string(reason), message);
+}
 
 // For a process that the device is embedded in (Config::embedded): see Runtime::begin_results. `sampling_units`: of
 // large grids (DeviceOptions); `lines`: whether instructions are counted one by one.

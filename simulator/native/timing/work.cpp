@@ -11,7 +11,7 @@ Work from_numbers(const std::map<std::string, double>& numbers) {
     for (const Field<Work>& field : Work::kFields) {
       if (name == field.name) found = &field;
     }
-    if (!found) throw SimError("bad_work", "the timing model knows no " + name);
+    if (!found) throw SimError(Reason::bad_work, "the timing model knows no " + name);
     work.*found->member = value;
   }
   return work;

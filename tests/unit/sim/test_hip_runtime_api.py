@@ -15,8 +15,10 @@ import pytest
 from hipsynth.core.kernel_record import Limiter
 from hipsynth.core.oracle_check import describe_mismatch
 from hipsynth.core.program import Expected
-from hipsynth.simulator import api, channel, devices, program_results
+from hipsynth.simulator import api, channel, devices
+from hipsynth.simulator.errors import CORE_REASONS, OF_SCRIPTS
 from hipsynth.simulator.limits import RunLimits
+from hipsynth.simulator.native_core import native_core
 
 
 def test_configuration_names_every_table_entry(tmp_path: Path) -> None:
@@ -125,10 +127,8 @@ def test_the_library_has_the_channels_layout_and_no_other_reasons() -> None:
     header = (native / "runtime" / "channel.h").read_text()
     assert "kChannelBytes = 64u << 20, kConfigAt = 4096, kSlotsAt = 1u << 20, kSlots = 3;" in header
     assert (channel.BYTES, channel.CONFIGURATION_AT, channel.SLOTS_AT, channel.SLOTS) == (64 << 20, 4096, 1 << 20, 3)
-    text = "".join(path.read_text() for path in native.rglob("*.cpp") if path.parent.name != "fuzz")
-    reasons = set(re.findall(r'(?:SimError(?: error)?|stop|fail)\(\s*"(\w+)"', text))
-    reasons.discard("bad_work")  # only for Python callers
-    assert {"trap", "internal_error", "time_limit"} <= reasons <= set(program_results.CORE_REASONS)
+    reasons = set(native_core().reasons()) - {"over_budget"}  # which never leaves it
+    assert reasons == set(CORE_REASONS) - {str(reason) for reason in OF_SCRIPTS}
 
 
 def test_an_attached_program_over_its_memory_limit_has_a_reason() -> None:
