@@ -35,7 +35,7 @@ class ImprovedProgram:
 @dataclass(frozen=True, kw_only=True)
 class JobDocument:
     """`state`: queued, running, done, failed or cancelled; `document`, when done, as of `synth profile --json` or
-    `synth verify --json`, or what a search found; `said`: lines about a search's work so far."""
+    `synth verify --json`, or what a search found; `progress`: lines about a search's work so far."""
 
     job: str
     state: str
@@ -43,7 +43,7 @@ class JobDocument:
     limit_s: float
     document: ProfileDocument | VerifyDocument | ImprovedProgram | None
     problem: ErrorDocument | None
-    said: tuple[str, ...] = ()
+    progress: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from hipsynth.serving.worker import HEADER, TAKEN
 GRACE_S = 1.5  # for a worker to give up a request before it is killed
 SIGNAL_S = 0.1
 MOST_ANSWER = 256 << 20
-OnSaid = Callable[[str], None] | None
+ReportProgress = Callable[[str], None] | None
 
 
 class QueueFull(HipsynthError):
@@ -71,12 +71,12 @@ class Worker:
     def alive(self) -> bool:
         return self.process.returncode is None
 
-    async def ask(self, kind: str, request: object, on_said: OnSaid = None) -> JsonObject:
-        """The document of a request; `on_said` is told what the work does. Raises WorkerProblem, or WorkerLost
+    async def ask(self, kind: str, request: object, on_progress: ReportProgress = None) -> JsonObject:
+        """The document of a request; `on_progress` is told what the work does. Raises WorkerProblem, or WorkerLost
         (NotTaken) if the process ends; if the task is cancelled, the process gives the request up first."""
         self.taken = False
         answering = asyncio.ensure_future(
-            self._exchange_messages(json.dumps({"kind": kind, "body": to_json(request)}).encode(), on_said)
+            self._exchange_messages(json.dumps({"kind": kind, "body": to_json(request)}).encode(), on_progress)
         )
         try:
             answer = await asyncio.shield(answering)
@@ -94,7 +94,7 @@ class Worker:
         assert isinstance(document, dict)
         return document
 
-    async def _exchange_messages(self, text: bytes, on_said: OnSaid) -> JsonObject:
+    async def _exchange_messages(self, text: bytes, on_progress: ReportProgress) -> JsonObject:
         requests, answers = self.process.stdin, self.process.stdout
         assert requests is not None and answers is not None
         requests.write(len(text).to_bytes(HEADER, "big") + text)
@@ -105,10 +105,10 @@ class Worker:
             if size > MOST_ANSWER:
                 raise OSError(f"an answer of {size} bytes")
             answer: JsonObject = json.loads(await answers.readexactly(size))
-            if "said" not in answer:
+            if "progress" not in answer:
                 return answer
-            if on_said is not None:
-                on_said(str(answer["said"]))
+            if on_progress is not None:
+                on_progress(str(answer["progress"]))
 
     async def _give_up(self, answering: asyncio.Future[JsonObject]) -> None:
         """Makes the process drop its request, so that it can take another; kills it if it does not."""
@@ -157,10 +157,10 @@ class Pool:
         request: object,
         limit_s: float | None = None,
         on_start: Callable[[], None] | None = None,
-        on_said: OnSaid = None,
+        on_progress: ReportProgress = None,
     ) -> JsonObject:
-        """The document of a request (serving/requests.py); `on_start` is called when a worker takes it, `on_said` with
-        what it says of long work. Raises QueueFull, WorkerTooSlow, WorkerLost or WorkerProblem."""
+        """The document of a request (serving/requests.py); `on_start` is called when a worker takes it, `on_progress`
+        with what it reports of long work. Raises QueueFull, WorkerTooSlow, WorkerLost or WorkerProblem."""
         if self._closed:
             raise WorkerLost("the workers have ended", cause="the server ends", remedy="start it again")
         if self._slots.locked() and self.waiting >= self.queue:
@@ -176,7 +176,7 @@ class Pool:
         if on_start is not None:
             on_start()
         try:
-            return await self._ask_idle_worker(kind, request, limit_s or self.limit_s, on_said)
+            return await self._ask_idle_worker(kind, request, limit_s or self.limit_s, on_progress)
         except WorkerLost:
             self.lost += 1
             raise
@@ -184,19 +184,21 @@ class Pool:
             self.running -= 1
             self._slots.release()
 
-    async def _ask_idle_worker(self, kind: str, request: object, limit_s: float, on_said: OnSaid) -> JsonObject:
+    async def _ask_idle_worker(
+        self, kind: str, request: object, limit_s: float, on_progress: ReportProgress
+    ) -> JsonObject:
         """Asks idle workers until one takes the request (they may have been ended while they waited), or a new one."""
         while self._idle:
             with contextlib.suppress(NotTaken):
-                return await self._ask_worker(self._idle.pop(), kind, request, limit_s, on_said)
-        return await self._ask_worker(await self._start_worker(), kind, request, limit_s, on_said)
+                return await self._ask_worker(self._idle.pop(), kind, request, limit_s, on_progress)
+        return await self._ask_worker(await self._start_worker(), kind, request, limit_s, on_progress)
 
     async def _ask_worker(
-        self, worker: Worker, kind: str, request: object, limit_s: float, on_said: OnSaid
+        self, worker: Worker, kind: str, request: object, limit_s: float, on_progress: ReportProgress
     ) -> JsonObject:
         try:
             async with asyncio.timeout(limit_s):
-                return await worker.ask(kind, request, on_said)
+                return await worker.ask(kind, request, on_progress)
         except TimeoutError:
             raise WorkerTooSlow(f"no answer within {limit_s:g} s", remedy="give it less to do") from None
         finally:

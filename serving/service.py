@@ -64,7 +64,7 @@ class JobState:
     took_s: float | None = None
     document: JsonObject | None = None
     problem: ErrorDocument | None = None
-    said: list[str] = field(default_factory=list)
+    progress: list[str] = field(default_factory=list)
     task: asyncio.Task[None] | None = None
 
     def ended(self) -> None:
@@ -79,7 +79,7 @@ class JobState:
         spent = elapsed_seconds(self.started) if self.took_s is None else self.took_s
         document = JobDocument(
             job=self.id, state=self.state, elapsed_s=spent, limit_s=self.limit_s, document=None, problem=self.problem,
-            said=tuple(self.said),
+            progress=tuple(self.progress),
         )  # fmt: skip
         return document_json(document) | {"document": self.document}
 
@@ -254,7 +254,7 @@ class Service:
         if isinstance(request, SearchRequest):
             pool, limit = self.searchers, request.budget_s
         return await pool.ask(
-            kind, request, wall_limit(limit), lambda: setattr(job, "state", "running"), job.said.append
+            kind, request, wall_limit(limit), lambda: setattr(job, "state", "running"), job.progress.append
         )
 
     async def job(self, name: str, wait_s: float) -> JobState | None:

@@ -26,8 +26,10 @@ from hipsynth.core.stop_signal import is_importing
 
 HEADER = 8  # bytes of a length
 TAKEN = bytes(HEADER)
-Say = Callable[[str], None]
-Answer = Callable[[str, object, Say], object]  # of a kind of request and its JSON; what to say of long work
+ReportProgress = Callable[[str], None]
+Answer = Callable[
+    [str, object, ReportProgress], object
+]  # of a kind of request and its JSON; what to report of long work
 SENT = "kernel.hip"  # what messages call the text that was sent
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -59,15 +61,15 @@ class RequestLoop:
             with contextlib.suppress(RequestCancelled):
                 try:
                     self.busy = True
-                    answer = handle_request(request, self._answer, self._say)
+                    answer = handle_request(request, self._answer, self._report_progress)
                 finally:
                     self.busy = False
             self._write_document(answer)
 
-    def _say(self, line: str) -> None:
+    def _report_progress(self, line: str) -> None:
         """Sends a line about the work, which is not given up meanwhile: the server repeats its signal."""
         self.busy = False
-        self._write_document({"said": line})
+        self._write_document({"progress": line})
         self.busy = True
 
     def _write_document(self, document: dict[str, object]) -> None:
@@ -100,18 +102,18 @@ def replace_nonfinite(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def answer_request(kind: str, body: object, say: Say) -> object:
+def answer_request(kind: str, body: object, report: ReportProgress) -> object:
     """The document of a request of the HTTP server or of an editor."""
     from hipsynth.serving import handlers  # within the first request, so that an import that fails is an answer
 
-    return handlers.answer(kind, body, say)
+    return handlers.answer(kind, body, report)
 
 
-def handle_request(request: bytes, answer: Answer, say: Say) -> dict[str, object]:
+def handle_request(request: bytes, answer: Answer, report: ReportProgress) -> dict[str, object]:
     """What is sent back for a request: its document, or the problem."""
     try:
         document = json.loads(request)
-        return {"document": to_json(answer(document["kind"], document["body"], say))}
+        return {"document": to_json(answer(document["kind"], document["body"], report))}
     except HipsynthError as error:
         return {"problem": to_json(problem_of(error))}
     except Exception as error:

@@ -12,7 +12,7 @@ from hipsynth.core.documents import document_json, from_json
 from hipsynth.core.reasons import Reason
 from hipsynth.serving.limits import TOOL_CALL_S
 from hipsynth.serving.mcp import tool_worker
-from hipsynth.serving.mcp.tool_worker import SessionStart, ToolAnswer, CallRequest, ToolSettings
+from hipsynth.serving.mcp.tool_worker import CallRequest, SessionStart, ToolAnswer, ToolSettings
 from hipsynth.serving.pool import Worker, WorkerLost, WorkerProblem
 from hipsynth.tuning.tools import Version
 from hipsynth.tuning.tools.documents import ToolFailure

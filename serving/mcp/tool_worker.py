@@ -73,7 +73,7 @@ class SessionHandler:
     def __init__(self) -> None:
         self.session: ToolSession | None = None
 
-    def __call__(self, kind: str, body: object, _: worker.Say) -> object:
+    def __call__(self, kind: str, body: object, _: worker.ReportProgress) -> object:
         if kind == START:
             self.session = start_session(from_json(SessionStart, body))
             return dict[str, str]()

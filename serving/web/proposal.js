@@ -70,7 +70,7 @@ export class Proposal {
     this.#show(["waits for its turn"], true);
     try {
       const found = await runJob(`/v1/${kind}`, { ...body, budget_s: budget }, own.signal, (job) => {
-        this.#show([`${job.elapsed_s.toFixed(0)} s on the clock, budget: ${budget} s of work`, ...job.said.slice(-6)], true);
+        this.#show([`${job.elapsed_s.toFixed(0)} s on the clock, budget: ${budget} s of work`, ...job.progress.slice(-6)], true);
       });
       this.#found(kind, found, budget);
     } catch (error) {

@@ -18,9 +18,9 @@ from hipsynth.profiling.backends.protocol import Target
 from hipsynth.serving.mcp.server import describe_tool, http_app, make_server, require_token
 from hipsynth.serving.mcp.tool_calls import CallTool, ToolProcess
 from hipsynth.serving.mcp.tool_worker import (
+    CallRequest,
     SessionStart,
     ToolAnswer,
-    CallRequest,
     ToolSettings,
     call_tool,
     start_session,
