@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from pathlib import Path
 
@@ -26,6 +26,29 @@ class Family(IntEnum):
     INFINITE = 9  # a few are infinite
 
 
+class Elements(IntEnum):
+    """What an allocation holds (native/runtime/redraw.h)."""
+
+    UNKNOWN = 0
+    FLOATS = 1
+    DOUBLES = 2
+    HALVES = 3
+    BFLOATS = 4
+    INTEGERS = 5
+
+
+@dataclass(frozen=True)
+class KnownElements:
+    """What the allocation with number `index` holds, if it has so many bytes."""
+
+    index: int
+    bytes: int
+    elements: Elements
+
+    def __str__(self) -> str:
+        return f"{self.index}:{self.bytes}:{int(self.elements)}"
+
+
 LDS_FILL = 0xFF  # the byte that fills a work-group's LDS where memory is poisoned: NaNs, and no index
 
 
@@ -36,7 +59,8 @@ class MemoryChanges:
     `record_bytes`: keep up to so many bytes of what is digested. `redraw`: not 0, a seed by which the inputs of
     kernels are drawn again, as numbers of a `family`; with `redraw_integers`, other data is resampled, or permuted
     if its numbers are all different, unless it is non-decreasing. `nudge`: not 0, a seed by which the last bit of
-    each number moves. `poison`: not 0, the 32-bit word that fills new allocations; the LDS is filled, too.
+    each number moves. `elements`: what inputs hold, where that is known; others are recognised by their bytes, and may
+    hold `halves`. `poison`: not 0, the 32-bit word that fills new allocations; the LDS is filled, too.
     `poison_every`: not 0, also fill what kernels had written after every so many launches, and change inputs that
     are drawn again once more. `poison_results`: before the first launch, also fill device memory that no input was
     copied to. `scatter`: not 0, a seed by which device memory is allocated at other places. `watch`: also report
@@ -54,6 +78,8 @@ class MemoryChanges:
     watch: bool = False
     family: Family = Family.SCALED
     nudge: int = 0
+    elements: tuple[KnownElements, ...] = ()
+    halves: bool = True
     poison_every: int = 0
     poison_results: bool = False
     scatter: int = 0
@@ -92,7 +118,10 @@ class Observation(MemoryChanges):
             ("one_in", self.one_in if self.one_in > 1 else 0),
             ("which", self.which),
         ]
+        known = [("elements", ",".join(map(str, self.elements)))] if self.elements else []
         return [
+            *known,
+            ("halves", int(self.halves)),
             ("outputs", int(self.outputs)),
             ("record_bytes", min(self.record_bytes, MOST_RECORDED)),
             ("record_path", folder.resolve() / RECORD_FILE),
@@ -104,11 +133,20 @@ class Observation(MemoryChanges):
 
 
 @dataclass(frozen=True)
-class Output:
-    """Bytes that a run left behind. `kind`: "copy" to the host, "buffer" at its end, or the "rest" of very many;
-    "host_writes" has no contents, and its number in `bytes`.
+class BufferUse:
+    """A kernel, by its symbol, and the number of the parameter that an allocation was passed as."""
 
-    `index` counts copies, and buffers in the order of their allocation; `recorded` of the bytes were kept.
+    kernel: str
+    parameter: int
+
+
+@dataclass(frozen=True)
+class Output:
+    """Bytes that a run left behind. `kind`: "copy" to the host, "buffer" or "variable" of the device at its end, or the
+    "rest" of very many; "host_writes" has no contents, and its number in `bytes`.
+
+    `index` counts copies, and buffers in the order of their allocation; that of a variable is a hash of its name.
+    `recorded` of the bytes were kept. `uses`: of the allocation, up to 16.
     """
 
     kind: str
@@ -116,3 +154,4 @@ class Output:
     bytes: int
     recorded: int
     digest: str
+    uses: tuple[BufferUse, ...] = field(default=(), compare=False)  # by which kernels, whatever they are called

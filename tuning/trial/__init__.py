@@ -12,14 +12,18 @@ from hipsynth.tuning.trial.compare import (
     TrialComparison,
     compare_printed,
     compare_trials,
-    differing_outputs,
-    permuted_outputs,
     replace_printed_times,
     same_allocations,
     same_words,
 )
 from hipsynth.tuning.trial.run import Conditions, Trial, run_trial, target_of
 from hipsynth.tuning.trial.trial_cache import AT_ONCE, TrialCache, map_at_once
+from hipsynth.tuning.trial.unordered_outputs import (
+    UnorderedOutputs,
+    differing_outputs,
+    find_unordered,
+    permuted_outputs,
+)
 
 __all__ = [
     "AT_ONCE",
@@ -29,9 +33,11 @@ __all__ = [
     "Trial",
     "TrialCache",
     "TrialComparison",
+    "UnorderedOutputs",
     "compare_printed",
     "compare_trials",
     "differing_outputs",
+    "find_unordered",
     "map_at_once",
     "permuted_outputs",
     "replace_printed_times",

@@ -3,31 +3,62 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
+from hipsynth.simulator.observation import Elements, Output
+from hipsynth.tuning.trial.output_elements import ParameterTypes
 from hipsynth.tuning.trial.rounding import ROUNDINGS, NumberDifference, compare_numbers
 from hipsynth.tuning.trial.run import Trial
+from hipsynth.tuning.trial.unordered_outputs import (
+    ALL_ORDERED,
+    OutputName,
+    UnorderedOutputs,
+    find_broken_record,
+    holds_same_words,
+    outputs_by_name,
+)
 
 _NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)")
 _REAL = re.compile(r"[.eE]")
-_UNCOMPARED = frozenset({"host_writes"})  # a number without contents
+_OF_THE_DEVICE = frozenset({"buffer", "variable"})  # of which a changed program may have more
 
 Nudged = tuple[Sequence[Trial], float | None]  # trials, and how often a number may differ by what they change in it
 
 
+# Sums in another order, and multiply-adds that the compiler fuses elsewhere, change the last bits of each addition.
+TOLERANCES = {"float": 2e-5, "double": 1e-12, "half": 4e-3, "bfloat16": 3.2e-2}
+KINDS = {
+    Elements.FLOATS: "float",
+    Elements.DOUBLES: "double",
+    Elements.HALVES: "half",
+    Elements.BFLOATS: "bfloat16",
+    Elements.INTEGERS: "",
+}
+
+
 @dataclass(frozen=True)
 class Tolerance:
-    """Allowed difference of numbers of `kind` ("float", "double" or "half"): relative to the largest in the output.
+    """Allowed difference of numbers of `kind` (one of TOLERANCES): relative to the largest in the output.
 
     `reason` says why bits may differ at all, such as the order of a sum. "" as the kind: no difference is allowed.
+    `types`: of kernels' parameters, so that outputs whose elements are known have the tolerance of these, at `least`
+    so much; `kind` is that of the others.
     """
 
     kind: str = ""
     relative: float = 0.0
     reason: str = ""
+    types: ParameterTypes | None = None
+    least: float = 0.0
+
+    def for_output(self, output: Output) -> Tolerance:
+        """The tolerance for an output's elements."""
+        elements = self.types.classify(output) if self.kind and self.types else Elements.UNKNOWN
+        kind = KINDS.get(elements, self.kind)
+        if elements is Elements.UNKNOWN or kind == self.kind:
+            return self
+        return replace(self, kind=kind, relative=max(TOLERANCES[kind], self.least)) if kind else BIT_FOR_BIT
 
 
 BIT_FOR_BIT = Tolerance()
@@ -50,7 +81,7 @@ def compare_trials(
     tolerance: Tolerance = BIT_FOR_BIT,
     *,
     texts: bool = True,
-    unordered: Container[tuple[str, int]] = (),
+    unordered: UnorderedOutputs = ALL_ORDERED,
     nudged: Sequence[Trial] = (),
     roundings: float | None = None,
     more_allocations: bool = True,
@@ -59,7 +90,7 @@ def compare_trials(
 
     Where `after` makes the allocations of `before`, perhaps followed by more, the contents of each are compared; else
     what is copied to the host is. `texts=False` leaves out exit codes and texts, for inputs drawn again: a program's
-    own check compares with the inputs that it made. `unordered`: outputs, by kind and index, whose words may be in
+    own check compares with the inputs that it made. `unordered`: outputs whose words may be in
     another order. `nudged`: the first program with inputs whose last bits were moved, so that each number is allowed
     what such a bit may change in it, `roundings` times (None: as often as its type allows). `more_allocations=False`:
     where `after` makes more, they are not all at its end.
@@ -127,34 +158,41 @@ def _compare_outputs(
     before: Trial,
     after: Trial,
     tolerance: Tolerance,
-    unordered: Container[tuple[str, int]],
+    unordered: UnorderedOutputs,
     nudged: Nudged,
     alike: bool,
 ) -> TrialComparison:
-    ours, theirs = _by_name(before), _by_name(after)
+    ours, theirs = outputs_by_name(before), outputs_by_name(after)
     if not alike and any(kind == "copy" for kind, _ in ours):
-        ours, theirs = ({name: at for name, at in row.items() if name[0] == "copy"} for row in (ours, theirs))
-    missing = [name for name in ours if name not in theirs]
-    more = [name for name in theirs if name not in ours and name[0] != "buffer"]
+        ours, theirs = ({name: at for name, at in row.items() if name[0] != "buffer"} for row in (ours, theirs))
+    missing = [name for name in ours if name not in theirs and name[0] != "variable"]
+    more = [name for name in theirs if name not in ours and name[0] not in _OF_THE_DEVICE]
     if missing or more:
-        kind, index = (missing or more)[0]
-        return TrialComparison(False, False, reason=f"{kind} {index} is in only one of the two programs")
+        where = _describe_name((missing or more)[0])
+        return TrialComparison(False, False, reason=f"{where} is in only one of the two programs")
     worst, exact = 0.0, True
     for name, number in ours.items():
         data_before, other = before.outputs[number], after.outputs[theirs[name]]
         if (data_before.bytes, data_before.digest) == (other.bytes, other.digest):
             continue
         exact = False
-        label = f"{name[0]} {name[1]} of {data_before.bytes} bytes"
-        if name in unordered and _same_words(before, after, number, theirs[name]):
+        label = f"{_describe_name(name)} of {data_before.bytes} bytes"
+        if name in unordered.names and holds_same_words(before, after, number, theirs[name]):
             continue
-        if data_before.bytes != other.bytes or not tolerance.kind:
+        allowed = tolerance.for_output(data_before)
+        if data_before.bytes != other.bytes or not allowed.kind:
             return TrialComparison(False, False, worst, f"{label} differs")
-        difference = _compare_recorded(before, after, number, theirs[name], tolerance, nudged)
+        difference = _compare_recorded(before, after, number, theirs[name], allowed, nudged)
         worst = max(worst, difference.error)
         if difference.reason:
             return TrialComparison(False, False, worst, f"{label} {difference.reason}")
+    if broken := find_broken_record(before, after, unordered):
+        return TrialComparison(False, False, worst, broken)
     return TrialComparison(True, exact, worst)
+
+
+def _describe_name(name: OutputName) -> str:
+    return "a variable of the device" if name[0] == "variable" else f"{name[0]} {name[1]}"
 
 
 def same_allocations(before: Trial, after: Trial, more: bool = True) -> bool:
@@ -175,34 +213,3 @@ def _compare_recorded(
     same = [trial for trial in trials if [o.bytes for o in trial.outputs] == [o.bytes for o in before.outputs]]
     moved = [(trial.recorded or {}).get(mine, b"") for trial in same]
     return compare_numbers(ours, theirs, tolerance.kind, tolerance.relative, moved, roundings)
-
-
-def differing_outputs(one: Trial, other: Trial) -> frozenset[tuple[str, int]]:
-    """The outputs, by kind and index, that are not bit for bit the same in two trials of a program."""
-    ours, theirs = _by_name(one), _by_name(other)
-    return frozenset(
-        name
-        for name in ours.keys() & theirs.keys()
-        if one.outputs[ours[name]].digest != other.outputs[theirs[name]].digest
-    )
-
-
-def permuted_outputs(one: Trial, other: Trial) -> frozenset[tuple[str, int]]:
-    """Those of differing_outputs() that hold the same words of 4 bytes in another order."""
-    ours, theirs = _by_name(one), _by_name(other)
-    return frozenset(
-        name for name in differing_outputs(one, other) if _same_words(one, other, ours[name], theirs[name])
-    )
-
-
-def _same_words(before: Trial, after: Trial, mine: int, other: int) -> bool:
-    """Whether two outputs hold the same words of 4 bytes, in any order."""
-    words_before, two = (before.recorded or {}).get(mine), (after.recorded or {}).get(other)
-    if words_before is None or two is None or len(words_before) != len(two) or len(words_before) % 4:
-        return False
-    return bool(np.array_equal(np.sort(np.frombuffer(words_before, np.uint32)), np.sort(np.frombuffer(two, np.uint32))))
-
-
-def _by_name(trial: Trial) -> dict[tuple[str, int], int]:
-    outputs = enumerate(trial.outputs)
-    return {(output.kind, output.index): number for number, output in outputs if output.kind not in _UNCOMPARED}

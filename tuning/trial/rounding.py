@@ -9,15 +9,18 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
-TYPES = {"float": np.float32, "double": np.float64, "half": np.float16}
+# How the numbers of a kind are stored. A bfloat16 is the upper half of a float.
+WORDS = {"float": np.uint32, "double": np.uint64, "half": np.uint16, "bfloat16": np.uint16}
+_STORED = {"float": np.float32, "double": np.float64, "half": np.float16}
 # Rounding leaves most numbers nearly as they are, also small ones beside large ones. Of those above a NOISE-th of the
 # tolerance, at most SHARE may differ by more than OWN of themselves, or OWN_TOLERANCES times the tolerance.
 NOISE, SHARE, OWN, OWN_TOLERANCES = 16, 0.01, 0.01, 50
 # Where the last bit of every input has been moved, a number may differ by so many times what that changed in it, which
 # leaves room for sums of many terms in another order. FEW numbers may differ by more, where a comparison decides.
-ROUNDINGS = {"float": 256.0, "double": 256.0, "half": 16.0}
+ROUNDINGS = {"float": 256.0, "double": 256.0, "half": 16.0, "bfloat16": 16.0}
 FEW = 0.001
-QUIET_NANS = {"float": 0x7FC00000, "double": 0x7FF8000000000000, "half": 0x7E00}
+MANY = 64  # numbers, from which the usual change of one says what the last bits of the inputs change in any other
+QUIET_NANS = {"float": 0x7FC00000, "double": 0x7FF8000000000000, "half": 0x7E00, "bfloat16": 0x7FC0}
 
 
 @dataclass(frozen=True)
@@ -38,10 +41,10 @@ def compare_numbers(
 ) -> NumberDifference:
     """Compares numbers of a kind. `nudged`: the first ones as they become when the inputs' last bits are moved: then
     each number has an allowance of its own, `roundings` times what that changed in it (None: as ROUNDINGS says)."""
-    if len(before) != len(after) or len(before) % np.dtype(TYPES[kind]).itemsize:
+    if len(before) != len(after) or len(before) % np.dtype(WORDS[kind]).itemsize:
         return NumberDifference(0.0, f"differs, and not only in numbers of type {kind}")
-    ours, theirs = (np.frombuffer(data, TYPES[kind]) for data in (before, after))
-    differs: Array = ~_same_words(ours, theirs, kind)
+    ours, theirs = (read_numbers(data, kind) for data in (before, after))
+    differs: Array = ~_same_words(before, after, kind)
     finite: Array = np.isfinite(ours) & np.isfinite(theirs)
     if _are_integers(ours) or not finite[differs].all():
         return NumberDifference(0.0, f"differs, and not only in numbers of type {kind}")
@@ -56,10 +59,18 @@ def compare_numbers(
     return NumberDifference(error, _elementwise_reason(x, y, scale[finite], relative, roundings or ROUNDINGS[kind]))
 
 
-def _same_words(ours: Array, theirs: Array, kind: str) -> Array:
+def read_numbers(data: bytes, kind: str) -> Array:
+    """The numbers of a kind that bytes hold."""
+    if kind == "bfloat16":
+        numbers: Array = (np.frombuffer(data, np.uint16).astype(np.uint32) << 16).view(np.float32)
+        return numbers
+    return np.frombuffer(data, _STORED[kind])
+
+
+def _same_words(before: bytes, after: bytes, kind: str) -> Array:
     """Which numbers are the same, bit for bit; quiet NaNs of either sign are the same."""
-    word = np.dtype(f"u{ours.dtype.itemsize}")
-    a, b = ours.view(word), theirs.view(word)
+    word = np.dtype(WORDS[kind])
+    a, b = np.frombuffer(before, word), np.frombuffer(after, word)
     unsigned = word.type((1 << (8 * word.itemsize - 1)) - 1)
     quiet = word.type(QUIET_NANS[kind])
     same: Array = (a == b) | (((a & unsigned) == quiet) & ((b & unsigned) == quiet))
@@ -74,7 +85,8 @@ def _are_integers(numbers: Array) -> bool:
 
 def _response(ours: Array, kind: str, nudged: Sequence[bytes]) -> Array | None:
     """How far each number moved when the last bits of the inputs did; None if that is not known, or none moved."""
-    others = [np.frombuffer(data, TYPES[kind]) for data in nudged if len(data) == ours.nbytes]
+    size = ours.size * np.dtype(WORDS[kind]).itemsize
+    others = [read_numbers(data, kind) for data in nudged if len(data) == size]
     if not others:
         return None
     with np.errstate(invalid="ignore"):
@@ -84,9 +96,7 @@ def _response(ours: Array, kind: str, nudged: Sequence[bytes]) -> Array | None:
 
 
 def _elementwise_reason(x: Array, y: Array, scale: Array, relative: float, roundings: float) -> str:
-    moved = scale[np.isfinite(scale) & (scale > 0)]
-    usual = float(np.median(moved)) if len(moved) else 0.0
-    allowed = np.maximum(relative * np.abs(x), roundings * np.maximum(scale, usual))
+    allowed = np.maximum(relative * np.abs(x), roundings * np.maximum(scale, _usual_change(x, scale)))
     difference = np.abs(x - y)
     beyond: Array = difference > allowed
     if not beyond.any():
@@ -95,9 +105,23 @@ def _elementwise_reason(x: Array, y: Array, scale: Array, relative: float, round
     worst = float(difference[beyond].max())
     if worst > relative * largest:
         return f"differs by {worst / max(largest, float(np.finfo(np.float64).tiny)):.2g} of its largest number"
-    if beyond.sum() > max(1, FEW * len(x)):
+    if beyond.sum() > FEW * len(x):
         return f"differs by more than rounding explains in {int(beyond.sum())} of its {len(x)} numbers"
     return ""
+
+
+def _usual_change(x: Array, scale: Array) -> Array:
+    """What the last bits of the inputs usually change in a number: where these are few, and perhaps of different kinds,
+    such as a sum and a mean, in one of its size."""
+    moves = np.isfinite(scale) & (scale > 0)
+    if len(x) < MANY:
+        moves &= x != 0
+    if not moves.any():
+        return np.zeros_like(x)
+    if len(x) >= MANY:
+        return np.full_like(x, np.median(scale[moves]))
+    sizes: Array = np.median(scale[moves] / np.abs(x[moves])) * np.abs(x)
+    return sizes
 
 
 def _normwise_reason(x: Array, y: Array, error: float, relative: float) -> str:
@@ -106,4 +130,4 @@ def _normwise_reason(x: Array, y: Array, error: float, relative: float) -> str:
     size = np.maximum(np.abs(x), np.abs(y))
     counted = size > size.max() * relative / NOISE
     differs = np.abs(x - y)[counted] > max(OWN, OWN_TOLERANCES * relative) * size[counted]
-    return "differs in many of its small numbers" if differs.sum() > max(1, SHARE * counted.sum()) else ""
+    return "differs in many of its small numbers" if differs.sum() > SHARE * counted.sum() else ""

@@ -20,6 +20,20 @@ double number(const std::string& text) {
   return value;
 }
 
+// "NUMBER:BYTES:KIND", separated by commas; a kind is the place of its name in Elements.
+std::map<uint64_t, KnownElements> parse_elements(const std::string& text) {
+  std::map<uint64_t, KnownElements> elements;
+  std::istringstream rows(text);
+  for (std::string row; std::getline(rows, row, ',');) {
+    unsigned long long index = 0, bytes = 0;
+    unsigned kind = 0;
+    if (std::sscanf(row.c_str(), "%llu:%llu:%u", &index, &bytes, &kind) != 3 || kind >= kElements)
+      throw std::invalid_argument("no elements");
+    elements[index] = {bytes, static_cast<Elements>(kind)};
+  }
+  return elements;
+}
+
 using Setter = std::function<void(Config&, const std::string&)>;
 
 template <class T>
@@ -63,6 +77,8 @@ const std::map<std::string, Setter>& setters() {
        [](Config& c, const std::string& v) { c.trial.record_bytes = static_cast<uint64_t>(number(v)); }},
       {"record_path", [](Config& c, const std::string& v) { c.trial.record_path = v; }},
       {"redraw", [](Config& c, const std::string& v) { c.trial.redraw.seed = static_cast<uint64_t>(number(v)); }},
+      {"elements", [](Config& c, const std::string& v) { c.trial.elements = parse_elements(v); }},
+      {"halves", [](Config& c, const std::string& v) { c.trial.redraw.halves = number(v) != 0; }},
       {"redraw_integers", [](Config& c, const std::string& v) { c.trial.redraw.integers = number(v) != 0; }},
       {"sharing_path", [](Config& c, const std::string& v) { c.sharing.path = v; }},
       {"sharing_touches",

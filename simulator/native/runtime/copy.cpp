@@ -81,8 +81,8 @@ void each_row(const Place& dst, const Place& src, const Block& block, Row row) {
 // Tells a trial about a copy between host and device.
 void observe(Trial& trial, Timeline::Engine engine, const Place& dst, const Place& src, const Block& block) {
   bool continues = false;
-  each_row(dst, src, block, [&](char* to, const char*) {
-    if (engine == Timeline::Engine::to_host) trial.copied_to_host(to, block.width);
+  each_row(dst, src, block, [&](char* to, const char* from) {
+    if (engine == Timeline::Engine::to_host) trial.copied_to_host(to, block.width, from);
     if (engine == Timeline::Engine::to_device) trial.copied_to_device(to, block.width, continues);
     continues = true;
   });

@@ -60,7 +60,7 @@ hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
   const KernelInfo& kernel = *request.kernel->info;
   bind_managed(rt, *request.kernel->module);
   rt.trial.before_operation();
-  rt.trial.before_launch();
+  rt.trial.before_launch(kernel, request.args);
   Launch launch;
   launch.module = request.kernel->module;
   launch.kernel = &kernel;

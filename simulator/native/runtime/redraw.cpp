@@ -1,7 +1,8 @@
-// Inputs drawn again: what makes up an input is recognised by its bytes, and each kind is changed in its own way.
+// Inputs drawn again: each kind of elements is changed in its own way; kinds that nobody knows are recognised by bytes.
 #include "redraw.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -18,6 +19,17 @@ uint64_t mix(uint64_t x) {  // splitmix64
 namespace {
 
 constexpr size_t kLeastInput = 32;  // bytes; smaller inputs are sizes and flags rather than data
+
+// The upper half of a float, to which it is rounded to even.
+struct Bfloat {
+  uint16_t bits = 0;
+  Bfloat() = default;
+  explicit Bfloat(double number) {
+    const auto word = std::bit_cast<uint32_t>(static_cast<float>(number));
+    bits = static_cast<uint16_t>((word + 0x7fff + (word >> 16 & 1)) >> 16);
+  }
+  explicit operator double() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+};
 
 template <typename T>
 T load(const char* data, size_t i) {
@@ -63,6 +75,9 @@ bool halves(const char* data, size_t bytes) {
   }
   return false;
 }
+
+// Whether all elements are bfloat16 numbers of usual size.
+bool bfloats(const char* data, size_t bytes) { return floats<uint16_t>(data, bytes, 7, 127, 60); }
 
 double factor(uint64_t seed, size_t i) { return 0.75 + 0.5 * static_cast<double>(mix(seed ^ mix(i)) >> 11) * 0x1p-53; }
 
@@ -162,12 +177,16 @@ void resample(char* data, size_t bytes, uint64_t seed, Family family) {
   std::memcpy(data, words.data(), count * size);
 }
 
-enum class Kind { halves, floats, doubles, other };
-
-Kind kind_of(const char* data, size_t bytes) {
-  if (halves(data, bytes)) return Kind::halves;
-  if (floats<uint32_t>(data, bytes, 23, 127, 60)) return Kind::floats;
-  return floats<uint64_t>(data, bytes, 52, 1023, 60) ? Kind::doubles : Kind::other;
+// What the elements are; integers where they are none of usual size.
+Elements elements_of(const char* data, size_t bytes, Elements known, bool may_be_halves) {
+  const bool unknown = known == Elements::unknown;
+  if (known == Elements::halves ? floats<uint16_t>(data, bytes, 10, 15, 15)
+                                : unknown && may_be_halves && halves(data, bytes))
+    return Elements::halves;
+  if (known == Elements::bfloats && bfloats(data, bytes)) return Elements::bfloats;
+  if ((unknown || known == Elements::floats) && floats<uint32_t>(data, bytes, 23, 127, 60)) return Elements::floats;
+  if ((unknown || known == Elements::doubles) && floats<uint64_t>(data, bytes, 52, 1023, 60)) return Elements::doubles;
+  return Elements::integers;
 }
 
 template <typename T>
@@ -187,21 +206,23 @@ void redraw_integers(char* data, size_t bytes, uint64_t seed, Family family) {
 
 }  // namespace
 
-void redraw(char* data, size_t bytes, const Redraw& how, uint64_t seed) {
+void redraw(char* data, size_t bytes, const Redraw& how, uint64_t seed, Elements known) {
   if (bytes < kLeastInput) return;
-  const Kind kind = kind_of(data, bytes);
+  const Elements kind = elements_of(data, bytes, known, how.halves);
   if (how.seed != 0) {
     const uint64_t own = mix(how.seed ^ seed);
-    if (kind == Kind::halves) draw<_Float16>(data, bytes, own, how.family, 60000, 0x1p-20);
-    if (kind == Kind::floats) draw<float>(data, bytes, own, how.family, 1e30, 0x1p-140);
-    if (kind == Kind::doubles) draw<double>(data, bytes, own, how.family, 1e300, 0x1p-1040);
-    if (kind == Kind::other && how.integers) redraw_integers(data, bytes, own, how.family);
+    if (kind == Elements::halves) draw<_Float16>(data, bytes, own, how.family, 60000, 0x1p-20);
+    if (kind == Elements::bfloats) draw<Bfloat>(data, bytes, own, how.family, 1e30, 0x1p-130);
+    if (kind == Elements::floats) draw<float>(data, bytes, own, how.family, 1e30, 0x1p-140);
+    if (kind == Elements::doubles) draw<double>(data, bytes, own, how.family, 1e300, 0x1p-1040);
+    if (kind == Elements::integers && how.integers) redraw_integers(data, bytes, own, how.family);
   }
   if (how.nudge == 0) return;
   const uint64_t own = mix(how.nudge ^ mix(seed));
-  if (kind == Kind::halves) shake<_Float16>(data, bytes, own, 0x1p-10);
-  if (kind == Kind::floats) shake<float>(data, bytes, own, 0x1p-23);
-  if (kind == Kind::doubles) shake<double>(data, bytes, own, 0x1p-52);
+  if (kind == Elements::halves) shake<_Float16>(data, bytes, own, 0x1p-10);
+  if (kind == Elements::bfloats) shake<Bfloat>(data, bytes, own, 0x1p-7);
+  if (kind == Elements::floats) shake<float>(data, bytes, own, 0x1p-23);
+  if (kind == Elements::doubles) shake<double>(data, bytes, own, 0x1p-52);
 }
 
 }  // namespace hipsynth::runtime

@@ -24,17 +24,23 @@ enum class Family : uint32_t {
 };
 constexpr uint32_t kFamilies = 10;
 
+// The elements of an input. simulator/observation.py has the same names.
+enum class Elements : uint8_t { unknown, floats, doubles, halves, bfloats, integers };
+constexpr unsigned kElements = 6;
+
 struct Redraw {
   uint64_t seed = 0;               // 0: inputs stay as they are
   bool integers = false;           // also those that are not floating-point numbers, except non-decreasing sequences,
   Family family = Family::scaled;  // which may be offsets
   uint64_t nudge = 0;              // not 0: a seed by which the last bit of each number moves up or down
+  bool halves = true;              // inputs of unknown elements may be halves
   bool on() const { return seed != 0 || nudge != 0; }
 };
 
 uint64_t mix(uint64_t x);  // splitmix64
 
-// Changes an input without changing its kind. `seed`: of this input, among the inputs of a run.
-void redraw(char* data, size_t bytes, const Redraw& how, uint64_t seed);
+// Changes an input without changing its kind. `seed`: of this input, among the inputs of a run. `elements`: unknown
+// ones are recognised by their bytes.
+void redraw(char* data, size_t bytes, const Redraw& how, uint64_t seed, Elements elements = Elements::unknown);
 
 }  // namespace hipsynth::runtime

@@ -59,6 +59,7 @@ void install_signal_handlers() {
 
 void write_at_exit() {
   if (instance == nullptr || stopping || instance->config.embedded) return;
+  instance->digest_variables();
   instance->results.set_outputs(instance->trial.render());
   instance->results.render();
   instance->results.write(true, 0);
@@ -155,6 +156,18 @@ Module& Runtime::program(size_t index) {
     results.set_module(kernels);
   }
   return *module;
+}
+
+void Runtime::digest_variables() {
+  std::map<std::string, std::pair<const char*, size_t>> places;
+  for (const auto& [shadow, variable] : variables) {
+    const auto module = programs_.find(variable.module);
+    const char* place = static_cast<const char*>(variable.storage);
+    if (place == nullptr && module != programs_.end() && module->second)
+      place = reinterpret_cast<const char*>(module->second->global(variable.name).first);
+    if (place != nullptr) places[variable.name] = {place, variable.size};
+  }
+  for (const auto& [name, place] : places) trial.variable(name, place.first, place.second);
 }
 
 void Runtime::reset() {

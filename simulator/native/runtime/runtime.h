@@ -150,6 +150,8 @@ class Runtime {
 
   // One of the code objects built with the program, loaded on first use. Throws SimError.
   Module& program(size_t index = 0);
+  // Tells the trial what is left in the variables of modules that were loaded.
+  void digest_variables();
   // hipDeviceReset: destroys memory, streams, events, graphs and modules; restores the variables' initial values.
   void reset();
   // The kernel of a host stub, or null. Throws SimError.

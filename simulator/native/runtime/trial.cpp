@@ -6,14 +6,17 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "redraw.h"
+#include "results.h"
 
 namespace hipsynth::runtime {
 namespace {
 
 constexpr size_t kKeptEntries = 4096;  // later ones are digested together
+constexpr size_t kMostUses = 16;       // of an allocation that are listed
 
 void fill(char* data, size_t bytes, uint32_t word) {
   for (size_t i = 0; i < bytes; ++i) data[i] = static_cast<char>(word >> 8 * (i % 4));
@@ -42,9 +45,9 @@ std::string Trial::Digest::text() const {
   return out;
 }
 
-void Trial::keep(const char* kind, uint64_t index, const Digest& digest, uint64_t recorded) {
+void Trial::keep(const char* kind, uint64_t index, const Digest& digest, uint64_t recorded, const Uses& uses) {
   if (entries_.size() < kKeptEntries) {
-    entries_.push_back({kind, index, digest.bytes(), recorded, digest.text()});
+    entries_.push_back({kind, index, digest.bytes(), recorded, digest.text(), uses});
   } else {
     const std::string text = digest.text();
     rest_.add(text.data(), text.size());
@@ -85,7 +88,7 @@ void Trial::released(const void* p) {
     Digest digest;
     const char* data = static_cast<const char*>(p);
     digest.add(data, found->second.bytes);
-    keep("buffer", found->second.index, digest, record(data, found->second.bytes));
+    keep("buffer", found->second.index, digest, record(data, found->second.bytes), found->second.uses);
   }
   buffers_.erase(found);
 }
@@ -96,15 +99,31 @@ void Trial::release_all() {
   for (const auto& [index, p] : live) released(p);
 }
 
-void Trial::copied_to_host(const char* data, size_t bytes) {
+// Those that hold addresses, which other allocations move, are left out.
+void Trial::variable(const std::string& name, const char* data, size_t bytes) {
   if (!options_.outputs) return;
+  for (size_t at = 0; at + sizeof(uint64_t) <= bytes; at += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, data + at, sizeof word);
+    if (buffer_at(word) != nullptr) return;
+  }
+  Digest digest;
+  digest.add(data, bytes);
+  const uint64_t key = std::hash<std::string>()(name) & UINT32_MAX;
+  keep("variable", key, digest, record(data, bytes), {});
+}
+
+void Trial::copied_to_host(const char* data, size_t bytes, const void* from) {
+  if (!options_.outputs) return;
+  if (copy_.bytes() == 0) copied_from_ = reinterpret_cast<uint64_t>(from);
   copy_.add(data, bytes);
   copy_recorded_ += record(data, bytes);
 }
 
 void Trial::end_of_copy() {
   if (copy_.bytes() == 0) return;
-  keep("copy", copies_++, copy_, copy_recorded_);
+  const Buffer* from = buffer_at(copied_from_);
+  keep("copy", copies_++, copy_, copy_recorded_, from == nullptr ? Uses() : from->uses);
   copy_ = Digest();
   copy_recorded_ = 0;
 }
@@ -112,21 +131,48 @@ void Trial::end_of_copy() {
 void Trial::copied_to_device(char* data, size_t bytes, bool continues) {
   if (!options_.redraw.on() && !options_.poison_results) return;
   inputs_ += !continues;
-  if (options_.redraw.on()) redraw(data, bytes, options_.redraw, mix(inputs_));
-  const auto after = buffers_.upper_bound(reinterpret_cast<uint64_t>(data));
-  if (after == buffers_.begin()) return;
-  Buffer& buffer = std::prev(after)->second;
-  buffer.drawn = true;
-  if (buffer.input == 0) buffer.input = inputs_;
+  Buffer* buffer = buffer_at(reinterpret_cast<uint64_t>(data));
+  const Elements elements = buffer == nullptr ? Elements::unknown : elements_of(*buffer);
+  if (options_.redraw.on()) redraw(data, bytes, options_.redraw, mix(inputs_), elements);
+  if (buffer == nullptr) return;
+  buffer->drawn = true;
+  if (buffer->input == 0) buffer->input = inputs_;
 }
 
-void Trial::before_launch() {
+// The allocation that holds an address, or null.
+Trial::Buffer* Trial::buffer_at(uint64_t address) {
+  const auto after = buffers_.upper_bound(address);
+  if (after == buffers_.begin()) return nullptr;
+  auto& [start, buffer] = *std::prev(after);
+  return address - start < buffer.bytes ? &buffer : nullptr;
+}
+
+Elements Trial::elements_of(const Buffer& buffer) const {
+  const auto known = options_.elements.find(buffer.index);
+  const bool same = known != options_.elements.end() && known->second.bytes == buffer.bytes;
+  return same ? known->second.elements : Elements::unknown;
+}
+
+void Trial::note_uses(const KernelInfo& kernel, const std::vector<uint8_t>& arguments) {
+  for (size_t i = 0; i < kernel.args.size(); ++i) {
+    const KernelArg& arg = kernel.args[i];
+    uint64_t address = 0;
+    if (arg.kind != "global_buffer" || arg.size != sizeof address) continue;
+    if (arg.offset + sizeof address > arguments.size()) continue;
+    std::memcpy(&address, arguments.data() + arg.offset, sizeof address);
+    Buffer* buffer = buffer_at(address);
+    if (buffer != nullptr && buffer->uses.size() < kMostUses) buffer->uses.emplace(kernel.symbol, i);
+  }
+}
+
+void Trial::before_launch(const KernelInfo& kernel, const std::vector<uint8_t>& arguments) {
+  if (options_.outputs) note_uses(kernel, arguments);
   if (options_.poison_results && !std::exchange(launched_, true)) poison_results();
   poison_written();
   if (!options_.redraw.on()) return;
   for (auto& [start, buffer] : buffers_) {
     if (std::exchange(buffer.drawn, true)) continue;
-    redraw(reinterpret_cast<char*>(start), buffer.bytes, options_.redraw, mix(~buffer.index));
+    redraw(reinterpret_cast<char*>(start), buffer.bytes, options_.redraw, mix(~buffer.index), elements_of(buffer));
   }
 }
 
@@ -146,7 +192,8 @@ void Trial::poison_written() {
       if (buffer.by_kernel) {
         fill(data, buffer.bytes, options_.poison);
       } else if (options_.redraw.on() && buffer.input != 0) {
-        redraw(data, buffer.bytes, options_.redraw, mix(buffer.input ^ mix(launches_ / options_.poison_every)));
+        redraw(data, buffer.bytes, options_.redraw, mix(buffer.input ^ mix(launches_ / options_.poison_every)),
+               elements_of(buffer));
         buffer.contents = digest_of(start, buffer);
       }
     }
@@ -215,7 +262,12 @@ std::string Trial::render() {
     out += out.empty() ? "\n" : ",\n";
     out += "{\"kind\": \"" + e.kind + "\", \"index\": " + std::to_string(e.index) +
            ", \"bytes\": " + std::to_string(e.bytes) + ", \"recorded\": " + std::to_string(e.recorded) +
-           ", \"digest\": \"" + e.digest + "\"}";
+           ", \"digest\": \"" + e.digest + "\", \"uses\": [";
+    for (const auto& [kernel, parameter] : e.uses) {
+      out += (out.back() == '[' ? "" : ", ");
+      out += "{\"kernel\": " + json_string(kernel) + ", \"parameter\": " + std::to_string(parameter) + "}";
+    }
+    out += "]}";
   }
   return out;
 }

@@ -5,19 +5,29 @@
 #include <cstdint>
 #include <cstdio>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/machine.h"
 #include "redraw.h"
 
 namespace hipsynth::runtime {
+
+// What the elements of an allocation are: of the one with this number, if it has so many bytes.
+struct KnownElements {
+  uint64_t bytes = 0;
+  Elements elements = Elements::unknown;
+};
 
 struct TrialOptions {
   bool outputs = false;       // digest copies to the host, and each allocation when it is freed or the program ends
   uint64_t record_bytes = 0;  // also write up to so many of these bytes to `record_path`, in the order of the digests
   std::string record_path;
   Redraw redraw;
-  uint32_t poison = 0;          // not 0: the word that fills new allocations
+  std::map<uint64_t, KnownElements> elements;  // by number of the allocation
+  uint32_t poison = 0;                         // not 0: the word that fills new allocations
   uint32_t poison_every = 0;    // not 0: also, every so many launches, what kernels had written to device memory;
                                 // inputs that are drawn again change then, too
   bool poison_results = false;  // also, before the first launch, device memory that no input was copied to
@@ -38,12 +48,12 @@ class Trial {
   void allocated(void* p, size_t bytes, bool device);  // `device`: the host may not touch it
   void released(const void* p);                        // call while the contents still exist
   void release_all();
-  void copied_to_host(const char* data, size_t bytes);              // one row of a copy
+  void copied_to_host(const char* data, size_t bytes, const void* from);  // one row of a copy
   void copied_to_device(char* data, size_t bytes, bool continues);  // one row; `continues`: not the first of its copy
   void end_of_copy();
   // Draws again what the host wrote directly, such as managed memory, since it was allocated; poisons what kernels
   // wrote.
-  void before_launch();
+  void before_launch(const KernelInfo& kernel, const std::vector<uint8_t>& arguments);
   void after_launch();
   // Where calls of the API begin and end: in between, device memory may be accessed.
   void open();
@@ -51,11 +61,13 @@ class Trial {
   // Around everything that may write device memory.
   void before_operation();
   void after_operation();
+  void variable(const std::string& name, const char* data, size_t bytes);  // call at the end
   std::string render();  // the digests as the members of a JSON array; ends with those of live allocations
 
  private:
   // Later allocations are put below earlier ones, so that neighbours are other ones, in another order.
   static constexpr uint64_t kFirstPlace = 1ull << 39;
+  using Uses = std::set<std::pair<std::string, size_t>>;  // kernels and parameters that an allocation is passed as
   struct Buffer {
     uint64_t index;
     size_t bytes;
@@ -65,6 +77,7 @@ class Trial {
     std::string state = "";     // digest after the last operation, if it is watched
     bool by_kernel = false;     // the last change was a kernel's; known if those are poisoned
     std::string contents = "";  // digest when changes were last looked for
+    Uses uses = {};
   };
   class Digest {
    public:
@@ -79,8 +92,12 @@ class Trial {
     std::string kind;
     uint64_t index, bytes, recorded;
     std::string digest;
+    Uses uses = {};
   };
-  void keep(const char* kind, uint64_t index, const Digest& digest, uint64_t recorded);
+  void keep(const char* kind, uint64_t index, const Digest& digest, uint64_t recorded, const Uses& uses);
+  Buffer* buffer_at(uint64_t address);
+  void note_uses(const KernelInfo& kernel, const std::vector<uint8_t>& arguments);
+  Elements elements_of(const Buffer& buffer) const;
   uint64_t record(const char* data, size_t bytes);
   static std::string digest_of(uint64_t start, const Buffer& buffer);
   void check(uint64_t start, const Buffer& buffer);
@@ -92,7 +109,8 @@ class Trial {
   TrialOptions options_;
   std::map<uint64_t, Buffer> buffers_;  // live allocations by address
   std::vector<Entry> entries_;
-  Digest copy_, rest_;  // the copy in progress; what came after the entries that are kept
+  Digest copy_, rest_;        // the copy in progress; what came after the entries that are kept
+  uint64_t copied_from_ = 0;  // where the copy in progress begins
   uint64_t allocations_ = 0, copies_ = 0, inputs_ = 0, copy_recorded_ = 0, recorded_ = 0;
   uint64_t launches_ = 0, placed_ = 0, place_ = kFirstPlace;
   bool launched_ = false;

@@ -9,7 +9,7 @@ from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations.group_atomics import find_addition
-from hipsynth.tuning.trial import Conditions, compare_trials, differing_outputs, run_trial, target_of
+from hipsynth.tuning.trial import Conditions, UnorderedOutputs, compare_trials, differing_outputs, run_trial, target_of
 
 KEEP = "if (i < n && in[i] % 3 == 0) out[i % LISTS * n + atomicAdd(&counts[i % LISTS], 1)] = in[i];"
 TEXT = """#include <hip/hip_runtime.h>
@@ -83,7 +83,7 @@ def test_every_place_is_taken_once(name: str, arch: str) -> None:
     assert after.ok, after.message
     unordered = frozenset({("buffer", 1), ("copy", 0)})
     assert differing_outputs(before, after) <= unordered, "the numbers of those taken are the same"
-    found = compare_trials(before, after, unordered=unordered)
+    found = compare_trials(before, after, unordered=UnorderedOutputs(unordered))
     assert found.equal and after.stdout == before.stdout, found.reason
     atomics = [sum(k.counters["TCC_ATOMIC"] for k in one.kernels) for one in (before, after)]
     assert "lists" in name or atomics[1] < atomics[0] / 10

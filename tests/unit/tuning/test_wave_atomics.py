@@ -11,7 +11,7 @@ from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram, read_
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.verification.verify import Verifier
-from hipsynth.tuning.trial import Conditions, compare_trials, differing_outputs, run_trial, target_of
+from hipsynth.tuning.trial import Conditions, UnorderedOutputs, compare_trials, differing_outputs, run_trial, target_of
 from hipsynth.tuning.trial.run import Trial
 
 TEXT = """#include <hip/hip_runtime.h>
@@ -61,7 +61,7 @@ def changed(program: ParsedProgram, plan: TransformationPlan) -> str:
 )
 def test_every_lane_gets_a_place_of_its_own(program: ParsedProgram, before: Trial, plan: TransformationPlan) -> None:
     after = run_trial(changed(program, plan), TARGET, EXACT)
-    found = compare_trials(before, after, unordered=differing_outputs(before, after))
+    found = compare_trials(before, after, unordered=UnorderedOutputs(differing_outputs(before, after)))
     assert after.ok and after.stdout == before.stdout and found.equal, found.reason
     atomics = [sum(k.counters["TCC_ATOMIC"] for k in one.kernels) for one in (before, after)]
     assert atomics[1] < atomics[0] / 5

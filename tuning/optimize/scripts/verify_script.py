@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.tuning.optimize.documents import VerificationCheck
 from hipsynth.tuning.optimize.verification.atomic_sums import NUDGES
 from hipsynth.tuning.optimize.verification.support import POISON, SEEDS
 from hipsynth.tuning.optimize.verification.verify import Verification
-from hipsynth.tuning.optimize.verification.verify_change import REASON, TOLERANCES
+from hipsynth.tuning.optimize.verification.verify_change import REASON
 from hipsynth.tuning.trial import (
     BIT_FOR_BIT,
     Conditions,
@@ -24,6 +22,7 @@ from hipsynth.tuning.trial import (
     map_at_once,
     same_words,
 )
+from hipsynth.tuning.trial.compare import TOLERANCES
 from hipsynth.tuning.trial.rounding import compare_numbers
 from hipsynth.tuning.trial.script import KIND, ScriptTrials
 
@@ -33,9 +32,8 @@ KINDS = {
     f"{KIND} float32": ("float", TOLERANCES["float"]),
     f"{KIND} float64": ("double", TOLERANCES["double"]),
     f"{KIND} float16": ("half", TOLERANCES["half"]),
-    f"{KIND} bfloat16": ("float", 8 * TOLERANCES["half"]),  # it has three bits fewer
+    f"{KIND} bfloat16": ("bfloat16", TOLERANCES["bfloat16"]),
 }
-_SHORT = frozenset({f"{KIND} float16", f"{KIND} bfloat16"})  # types of 16 bits
 
 
 @dataclass
@@ -154,7 +152,7 @@ def _compare_tensors(before: Trial, after: Trial) -> TrialComparison:
         label = f"{ours.kind} {number}"
         if not kind:
             return TrialComparison(False, False, worst, f"{label} differs")
-        data = [_read_numbers(ours.kind, (trial.recorded or {})[number]) for trial in (before, after)]
+        data = [(trial.recorded or {})[number] for trial in (before, after)]
         difference = compare_numbers(data[0], data[1], kind, relative)
         worst = max(worst, difference.error)
         if difference.reason:
@@ -170,11 +168,4 @@ def _find_tolerance(before: Trial, after: Trial) -> Tolerance:
         return BIT_FOR_BIT
     widest = max(kinds, key=lambda kind: KINDS[kind][1])
     kind, relative = KINDS[widest]
-    return Tolerance("half" if widest in _SHORT else kind, relative, REASON)
-
-
-def _read_numbers(kind: str, data: bytes) -> bytes:
-    """bfloat16 as float32, of which it is the upper half."""
-    if kind != f"{KIND} bfloat16":
-        return data
-    return (np.frombuffer(data, np.uint16).astype(np.uint32) << 16).astype(np.uint32).tobytes()
+    return Tolerance(kind, relative, REASON)

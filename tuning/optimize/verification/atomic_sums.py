@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Container
 from dataclasses import replace
 
 from hipsynth.tuning.optimize.verification.support import TrialSource
-from hipsynth.tuning.trial import Conditions, Trial, TrialComparison, compare_trials
+from hipsynth.tuning.trial import Conditions, Trial, TrialComparison, UnorderedOutputs, compare_trials
+from hipsynth.tuning.trial.unordered_outputs import ALL_ORDERED
 
 NUDGES = (21, 22)  # seeds by which the last bits of inputs move
 # A sum of the changed program may be so many times as far from the exact one as those of the original that are known.
@@ -27,7 +27,7 @@ def compare_exact_sums(
     text: str,
     conditions: Conditions,
     of_candidate: Conditions,
-    unordered: Container[tuple[str, int]] = (),
+    unordered: UnorderedOutputs = ALL_ORDERED,
 ) -> TrialComparison | None:
     """Compares both programs with sums from which rounding takes nothing: these do not depend on their order. Then the
     changed program's own results may not be further from those than the original's. None where the original loses

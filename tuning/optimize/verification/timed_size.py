@@ -19,7 +19,7 @@ from hipsynth.tuning.optimize.verification.support import (
     sum_counters,
 )
 from hipsynth.tuning.trial import Conditions, Trial, differing_outputs, map_at_once
-from hipsynth.tuning.trial.rounding import TYPES, Array, compare_numbers
+from hipsynth.tuning.trial.rounding import Array, compare_numbers
 
 LEAST_GROWTH = 0.5  # of work from a checked size to the timed one, relative to the original's
 WORK = {
@@ -194,7 +194,7 @@ def _compare_words(before: Trial, after: Trial, number: int, both: Array, source
     ours, theirs = (_words_of(trial, number, 8)[both] for trial in (before, after))
     if np.array_equal(ours, theirs):
         return ""
-    tolerance = source.tolerance
-    if tolerance.kind not in TYPES:
+    tolerance = source.tolerance.for_output(before.outputs[number])
+    if not tolerance.kind:
         return "differs"
     return compare_numbers(ours.tobytes(), theirs.tobytes(), tolerance.kind, tolerance.relative).reason

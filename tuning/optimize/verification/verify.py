@@ -23,14 +23,17 @@ from hipsynth.tuning.trial import (
     Tolerance,
     Trial,
     TrialCache,
+    UnorderedOutputs,
     compare_printed,
     compare_trials,
     differing_outputs,
+    find_unordered,
     permuted_outputs,
     replace_printed_times,
     run_trial,
     same_allocations,
 )
+from hipsynth.tuning.trial.output_elements import list_elements, may_hold_halves
 from hipsynth.tuning.trial.search_clock import LEAST_RUN_S, Clock
 from hipsynth.tuning.trial.source_constants import sets_constants
 
@@ -99,7 +102,7 @@ class Verifier:
     launches_nothing: bool = field(default=False, init=False)  # at a size that was tried
     _unusable: list[str] = field(default_factory=list, init=False)  # sizes, each with the reason
     most_exact_s: float = MOST_EXACT_S
-    _orders: dict[Conditions, frozenset[tuple[str, int]]] = field(default_factory=dict)
+    _orders: dict[Conditions, UnorderedOutputs] = field(default_factory=dict)
     _took: tuple[float, float] = (math.inf, 0.0)  # on the clock: the fastest and the slowest run
     _original_s: float = 0.0  # processor time of the original's slowest run
     _trials: TrialCache = field(init=False)
@@ -152,6 +155,7 @@ class Verifier:
         )
 
     def _run_trial(self, text: str, conditions: Conditions) -> Trial:
+        conditions = self._with_elements(conditions)
         begin = self.clock.spent_s
         time_s = max(self.clock.run_s(conditions.time_s), min(conditions.time_s, AS_LONG * self._original_s))
         trial = run_trial(text, self.target, replace(conditions, time_s=time_s))
@@ -165,6 +169,16 @@ class Verifier:
         builds = 1 + sum(sets_constants(size) for size in self.sizes) / AT_ONCE
         self.clock.reserve_s = runs * self._took[0] + builds * self._took[1]  # the slowest one compiles
         return trial
+
+    def _with_elements(self, conditions: Conditions) -> Conditions:
+        """The conditions with what the original's allocations hold, where their inputs are changed."""
+        if not (conditions.redraw or conditions.nudge):
+            return conditions
+        plain = replace(self.run_conditions(conditions.arguments), count=conditions.count, time_s=conditions.time_s)
+        known = self.reference_trial(plain)
+        types = self.tolerance.types
+        elements = list_elements(known.outputs, types) if known.ok and types else ()
+        return replace(conditions, elements=elements, halves=may_hold_halves(self.original))
 
     def reference_trial(self, conditions: Conditions) -> Trial:
         return self._trials.get(self.original, conditions)
@@ -232,31 +246,32 @@ class Verifier:
             return after
         return replace(after, stdout=replace_printed_times(before.stdout, after.stdout, retimed.stdout))
 
-    def _unordered_outputs(self, conditions: Conditions) -> frozenset[tuple[str, int]]:
+    def _unordered_outputs(self, conditions: Conditions) -> UnorderedOutputs:
         """The outputs whose order the original leaves to its atomics: they differ when its groups run in the order of
         another device."""
         if not self.ordered_by_atomics:
-            return frozenset()
+            return UnorderedOutputs()
         if conditions not in self._orders:
             self._orders[conditions] = self._find_unordered(conditions)
         return self._orders[conditions]
 
-    def _find_unordered(self, conditions: Conditions) -> frozenset[tuple[str, int]]:
+    def _find_unordered(self, conditions: Conditions) -> UnorderedOutputs:
         reference = self.reference_trial(conditions)
         others = [name for name in devices.devices_of(self.target.arch) if name != self.target.device]
         for name in others[:1]:
             trial = run_trial(self.original, replace(self.target, device=name), conditions)
-            if trial.ok and (unordered := differing_outputs(reference, trial)):
-                return unordered
+            if trial.ok and (names := differing_outputs(reference, trial)):
+                return find_unordered(reference, trial, self.tolerance.types, names)
         arch, device = MANY_CHIPLETS
         if self.target.device == device:
-            return frozenset()
+            return UnorderedOutputs()
         # Devices of one architecture may share an order; on eight chiplets there is another one.
         trial = run_trial(self.original, replace(self.target, arch=arch, device=device), conditions)
-        return permuted_outputs(reference, trial) if trial.ok else frozenset()
+        names = permuted_outputs(reference, trial) if trial.ok else frozenset()
+        return find_unordered(reference, trial, self.tolerance.types, names)
 
     def _why_not_exact(self, conditions: Conditions, error: float, why: str) -> str:
-        if self._unordered_outputs(conditions) and not error:
+        if self._unordered_outputs(conditions).names and not error:
             return "the same words, where the original leaves their order to its atomics"
         return f"within {error:.2g}: {why}"
 

@@ -16,11 +16,11 @@ from hipsynth.tuning.optimize.transformations.fast_math import ALLOWED_BY
 from hipsynth.tuning.optimize.verification.check_sizes import Arguments, candidate_arguments
 from hipsynth.tuning.optimize.verification.verify import MOST_EXACT_S, Verification, Verifier
 from hipsynth.tuning.trial import BIT_FOR_BIT, Tolerance
+from hipsynth.tuning.trial.compare import KINDS, TOLERANCES
+from hipsynth.tuning.trial.output_elements import ParameterTypes, widest_floating
 from hipsynth.tuning.trial.run import TRIAL_FILE
 from hipsynth.tuning.trial.search_clock import Clock
 
-# Sums in another order, and multiply-adds that the compiler fuses elsewhere, change the last bits of each addition.
-TOLERANCES = {"float": 2e-5, "double": 1e-12, "half": 4e-3}
 FAST_TOLERANCE = 1e-3
 PATIENT_S = 60.0  # price up to which outputs are compared at the timed size where no search waits
 REASON = "sums in another order, or other fused multiply-adds"
@@ -127,14 +127,19 @@ def prepare_verifier(
 
 
 def program_tolerance(program: ParsedProgram, allow: frozenset[str] = frozenset()) -> Tolerance:
-    """The tolerance for the widest floating-point type that the kernels point to, or that a launch names as an argument
-    of a kernel's template; none if they point to integers."""
+    """The tolerance for outputs of each type, by the parameters that they are passed as. Others have that of the widest
+    floating-point type that the kernels point to, or that a launch names as an argument of a kernel's template; none if
+    they point to integers."""
     types = [parameter.base for kernel in program.kernels for parameter in kernel.parameters]
     types += [launch.template for kernel in program.kernels for launch in kernel.launches]
-    bases = " ".join(types)
-    for kind, words in (("double", ("double",)), ("float", ("float",)), ("half", ("half", "_Float16"))):
-        if any(word in bases for word in words):
-            if ALLOWED_BY in allow:
-                return Tolerance(kind, max(FAST_TOLERANCE, TOLERANCES[kind]), f"{REASON}; approximate functions")
-            return Tolerance(kind, TOLERANCES[kind], REASON)
-    return BIT_FOR_BIT
+    kind = KINDS[widest_floating(types)]
+    if not kind:
+        return BIT_FOR_BIT
+    written = {
+        kernel.name: tuple(f"{parameter.base}*" if parameter.base else "" for parameter in kernel.parameters)
+        for kernel in program.kernels
+    }
+    fast = ALLOWED_BY in allow
+    least = FAST_TOLERANCE if fast else 0.0
+    reason = f"{REASON}; approximate functions" if fast else REASON
+    return Tolerance(kind, max(TOLERANCES[kind], least), reason, ParameterTypes(written), least)

@@ -1,0 +1,123 @@
+"""What the elements of an allocation are: the types of the kernel parameters that it is passed as say it."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from hipsynth.profiling.preview.launch import parameter_types
+from hipsynth.simulator.observation import Elements, KnownElements, Output
+from hipsynth.source.names import demangle
+
+_WIDTHS = ("", "1", "2", "3", "4")
+_FLOATING: Mapping[Elements, frozenset[str]] = {
+    Elements.DOUBLES: frozenset(f"double{width}" for width in _WIDTHS),
+    Elements.FLOATS: frozenset(f"float{width}" for width in _WIDTHS),
+    Elements.BFLOATS: frozenset(
+        ("__hip_bfloat16", "hip_bfloat16", "__hip_bfloat162", "__hip_bfloat16_raw", "__bf16", "bfloat16")
+    ),
+    Elements.HALVES: frozenset(("__half", "half", "__half2", "half2", "__half_raw", "__half2_raw", "_Float16")),
+}
+_INTEGERS = frozenset(
+    (
+        *(
+            "int",
+            "unsigned",
+            "signed",
+            "long",
+            "short",
+            "bool",
+            "size_t",
+            "ssize_t",
+            "ptrdiff_t",
+            "intptr_t",
+            "uintptr_t",
+        ),
+        *(f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+        *(f"{sign}{kind}{width}" for sign in ("", "u") for kind in ("int", "long", "short") for width in _WIDTHS),
+        *(f"{kind}{width}" for kind in ("longlong", "ulonglong", "uchar") for width in _WIDTHS),
+    )
+)
+_HALF_WORDS = re.compile(r"half|_Float16|bfloat16|__bf16|fp16", re.IGNORECASE)
+_RECORD = re.compile(r"HIP_vector_type|[a-z][234]\b")
+_SIGNS = frozenset(("signed", "unsigned"))
+# Words of a type that say nothing of its elements.
+_NEUTRAL = re.compile(r"const|volatile|restrict|__restrict(?:__)?|struct|HIP_vector_type|std|\d+u?")
+
+
+@functools.lru_cache(maxsize=4096)
+def classify_pointer(text: str) -> Elements:
+    """What a pointer's type says of what it points to: UNKNOWN for structures, pointers, `void` and plain `char`,
+    which may be raw memory, and for what is no pointer."""
+    base, star, rest = text.partition("*")
+    words = {word for word in re.findall(r"\w+", base) if not _NEUTRAL.fullmatch(word)}
+    if not star or "*" in rest or not words:
+        return Elements.UNKNOWN
+    for elements, names in _FLOATING.items():
+        if words <= names:
+            return elements
+    if words <= _INTEGERS or (words <= _INTEGERS | {"char"} and words & _SIGNS):
+        return Elements.INTEGERS
+    return Elements.UNKNOWN
+
+
+def widest_floating(types: Iterable[str]) -> Elements:
+    """The widest kind of floating-point numbers that types name, also within others such as `Pair<float>`; INTEGERS if
+    they name none."""
+    words = set(re.findall(r"\w+", " ".join(types)))
+    return next((elements for elements, names in _FLOATING.items() if words & names), Elements.INTEGERS)
+
+
+@dataclass(frozen=True)
+class ParameterTypes:
+    """The types of kernels' parameters. `written`: by name of a kernel, as its source has them, for names that are not
+    mangled."""
+
+    written: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def list_types(self, kernel: str) -> tuple[str, ...]:
+        """The types of the parameters of a kernel, given by its symbol; () if they are not known."""
+        if kernel.startswith("_Z"):
+            return _demangled_types(kernel)
+        return self.written.get(kernel, ())
+
+    def list_uses(self, output: Output) -> list[str]:
+        """The types of the parameters that an output's allocation is passed as, as far as they are known."""
+        types = ((self.list_types(use.kernel), use.parameter) for use in output.uses)
+        return [names[at] for names, at in types if at < len(names)]
+
+    def holds_records(self, output: Output) -> bool:
+        """Whether the elements of an output may have several parts: those of structures and vectors."""
+        uses = self.list_uses(output)
+        return not uses or any(_RECORD.search(text) or classify_pointer(text) is Elements.UNKNOWN for text in uses)
+
+    def classify(self, output: Output) -> Elements:
+        """What the elements of an output are; UNKNOWN where no parameter says it, or several differ. A kernel that
+        takes floating-point numbers for integers, to compare or to move them, does not make them integers."""
+        seen = set(map(classify_pointer, self.list_uses(output)))
+        seen.discard(Elements.UNKNOWN)
+        if len(seen) > 1:
+            seen.discard(Elements.INTEGERS)
+        return seen.pop() if len(seen) == 1 else Elements.UNKNOWN
+
+
+@functools.lru_cache(maxsize=4096)
+def _demangled_types(symbol: str) -> tuple[str, ...]:
+    return tuple(parameter_types(demangle(symbol)))
+
+
+def list_elements(outputs: Iterable[Output], types: ParameterTypes) -> tuple[KnownElements, ...]:
+    """What the allocations of a run hold, as far as parameters of kernels say it."""
+    known = (
+        KnownElements(output.index, output.bytes, types.classify(output))
+        for output in outputs
+        if output.kind == "buffer"
+    )
+    return tuple(one for one in known if one.elements is not Elements.UNKNOWN)
+
+
+def may_hold_halves(text: str) -> bool:
+    """Whether a program names a type of 16 bits."""
+    return bool(_HALF_WORDS.search(text))

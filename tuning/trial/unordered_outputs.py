@@ -1,0 +1,120 @@
+"""Outputs whose order a program leaves to its atomics: the same words in another order are no difference, but words
+that belong together must stay together."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hipsynth.tuning.trial.output_elements import ParameterTypes
+from hipsynth.tuning.trial.run import Trial
+
+OutputName = tuple[str, int]  # kind and index
+Words = np.ndarray[Any, np.dtype[np.uint32]]
+MOST_WIDTH = 16  # words of a structure
+_UNCOMPARED = frozenset({"host_writes"})  # a number without contents
+
+
+@dataclass(frozen=True)
+class OutputRecord:
+    """Words of several outputs, or `width` neighbours of one, that keep together in every order."""
+
+    names: tuple[OutputName, ...]
+    width: int = 1
+
+
+@dataclass(frozen=True)
+class UnorderedOutputs:
+    """Outputs whose words may be in another order, and which of these keep together."""
+
+    names: frozenset[OutputName] = frozenset()
+    records: tuple[OutputRecord, ...] = ()
+
+
+ALL_ORDERED = UnorderedOutputs()
+
+
+def outputs_by_name(trial: Trial) -> dict[OutputName, int]:
+    """The places of a trial's outputs that have contents."""
+    outputs = enumerate(trial.outputs)
+    return {(output.kind, output.index): number for number, output in outputs if output.kind not in _UNCOMPARED}
+
+
+def differing_outputs(one: Trial, other: Trial) -> frozenset[OutputName]:
+    """The outputs, by kind and index, that are not bit for bit the same in two trials of a program."""
+    ours, theirs = outputs_by_name(one), outputs_by_name(other)
+    return frozenset(
+        name
+        for name in ours.keys() & theirs.keys()
+        if one.outputs[ours[name]].digest != other.outputs[theirs[name]].digest
+    )
+
+
+def permuted_outputs(one: Trial, other: Trial) -> frozenset[OutputName]:
+    """Those of differing_outputs() that hold the same words of 4 bytes in another order."""
+    ours, theirs = outputs_by_name(one), outputs_by_name(other)
+    return frozenset(
+        name for name in differing_outputs(one, other) if holds_same_words(one, other, ours[name], theirs[name])
+    )
+
+
+def find_unordered(
+    one: Trial, other: Trial, types: ParameterTypes | None, names: Iterable[OutputName]
+) -> UnorderedOutputs:
+    """The outputs `names`, which two runs of a program leave in different orders, with what keeps together in both:
+    places of two outputs of one length, and the words of structures and vectors."""
+    permuted = sorted(set(names) & permuted_outputs(one, other))
+    places = outputs_by_name(one)
+    records = [OutputRecord(pair) for pair in itertools.combinations(permuted, 2)]
+    for name in permuted:
+        if types is None or types.holds_records(one.outputs[places[name]]):
+            widths = (OutputRecord((name,), width) for width in range(2, MOST_WIDTH + 1))
+            records += itertools.islice((record for record in widths if _keeps_together(one, other, record)), 1)
+    kept = tuple(record for record in records if _keeps_together(one, other, record))
+    return UnorderedOutputs(frozenset(names), kept)
+
+
+def find_broken_record(before: Trial, after: Trial, unordered: UnorderedOutputs) -> str:
+    """What no longer keeps together in a changed program; "" if all does."""
+    for record in unordered.records:
+        if not _keeps_together(before, after, record):
+            what = " and ".join(f"{kind} {index}" for kind, index in record.names)
+            return f"{what}: words that belong together are separated"
+    return ""
+
+
+def _keeps_together(one: Trial, other: Trial, record: OutputRecord) -> bool:
+    """Whether both trials have the same rows of a record, in any order."""
+    ours, theirs = (_read_rows(trial, record) for trial in (one, other))
+    return ours is not None and theirs is not None and ours.shape == theirs.shape and bool((ours == theirs).all())
+
+
+def _read_rows(trial: Trial, record: OutputRecord) -> Words | None:
+    """The rows of a record, sorted; None if there are none of this form."""
+    columns = list(_read_columns(trial, record.names))
+    if len(columns) < len(record.names) or len({len(column) for column in columns}) != 1:
+        return None
+    if len(columns[0]) % record.width:
+        return None
+    rows = np.hstack([column.reshape(-1, record.width) for column in columns])
+    return rows[np.lexsort(rows.T[::-1])]
+
+
+def _read_columns(trial: Trial, names: Iterable[OutputName]) -> Iterator[Words]:
+    places = outputs_by_name(trial)
+    for name in names:
+        data = (trial.recorded or {}).get(places.get(name, -1))
+        if data is not None and len(data) % 4 == 0:
+            yield np.frombuffer(data, np.uint32)
+
+
+def holds_same_words(before: Trial, after: Trial, mine: int, other: int) -> bool:
+    """Whether two outputs, by their places, hold the same words of 4 bytes, in any order."""
+    words_before, two = (before.recorded or {}).get(mine), (after.recorded or {}).get(other)
+    if words_before is None or two is None or len(words_before) != len(two) or len(words_before) % 4:
+        return False
+    return bool(np.array_equal(np.sort(np.frombuffer(words_before, np.uint32)), np.sort(np.frombuffer(two, np.uint32))))
