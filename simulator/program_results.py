@@ -115,6 +115,7 @@ def _decode_document(record: Mapping[str, Any]) -> RunResult:
         refused_launches=refused,
         clock_ns=float(record["clock_ns"]),
         races=tuple(_require_text(text) for text in _require_list(record["races"], MOST_WARNINGS)),
+        unfenced=tuple(_require_text(text) for text in _require_list(record["unfenced"], MOST_WARNINGS)),
         notices=tuple(from_json(Notice, row) for row in _require_list(record["notices"], MOST_NOTICES)),
         warnings=tuple(_require_text(text) for text in _require_list(record["warnings"], MOST_WARNINGS)),
         spending=tuple(_decode_spending(row) for row in _require_list(record["budget"], MOST_PARTS)),

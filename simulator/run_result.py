@@ -79,6 +79,7 @@ class RunResult:
     autotunings: tuple[Autotuning, ...] = ()  # of a script; read where its run is in a copy of its folder
     device_s: float = 0.0  # processor time in launches; the rest of `cpu_s` is the program's own code
     races: tuple[str, ...] = ()  # with an Observation that looks for them: the first of each kernel
+    unfenced: tuple[str, ...] = ()  # likewise: accesses that atomics put in order, but no fence makes visible
     notices: tuple[Notice, ...] = ()  # what the runtime library had to refuse
     warnings: tuple[str, ...] = ()  # errors that hardware would not detect, such as an out-of-bounds access
     wall_s: float = 0.0

@@ -1,10 +1,14 @@
-"""Races are found between work-groups of every dimension, and none where each group uses an LDS of its own."""
+"""Races are found between work-groups of every dimension, none where each group uses an LDS of its own; and what groups
+tell each other through memory needs fences."""
 
 from __future__ import annotations
 
 import needs
 import pytest
 
+from hipsynth.tuning.optimize.analysis.program_model import read_program
+from hipsynth.tuning.optimize.verification.checks import check_races
+from hipsynth.tuning.optimize.verification.verify_change import prepare_verifier
 from hipsynth.tuning.trial.run import Conditions, run_trial, target_of
 
 PROGRAM = """#include <hip/hip_runtime.h>
@@ -37,3 +41,54 @@ def test_a_race_between_work_groups_is_one_of_memory(grid: str, index: str, raci
     races = list(trial.races)
     assert bool(races) == racing
     assert all("two work-groups, one word: both write (`global_store" in text for text in races)
+
+
+LAST_GROUP = """#include <hip/hip_runtime.h>
+
+__device__ unsigned arrived = 0;
+__global__ void sum(const int* in, int* part, int* out) {{
+  __shared__ bool last;
+  if (threadIdx.x == 0) {{
+    part[blockIdx.x] = in[blockIdx.x];
+    {before}
+    last = atomicAdd(&arrived, 1) == gridDim.x - 1;
+  }}
+  __syncthreads();
+  if (!last || threadIdx.x != 0) return;
+  {after}
+  int total = 0;
+  for (int i = 0; i < gridDim.x; ++i) total += part[i];
+  *out = total;
+}}
+
+int main() {{
+  int *in, *part, *out;
+  if (hipMalloc(&in, 64) || hipMalloc(&part, 64) || hipMalloc(&out, 4)) return 1;
+  sum<<<16, 64>>>(in, part, out);
+  return hipDeviceSynchronize() != hipSuccess;
+}}
+"""
+FENCE = "__threadfence();"
+
+
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
+def test_what_the_last_group_reads_needs_a_fence(arch: str) -> None:
+    needs.compiler()
+    source, target = LAST_GROUP.format(before=FENCE, after=FENCE), target_of(arch)
+    trial = run_trial(source, target, Conditions(races=True))
+    assert trial.ok and not trial.races and not trial.unfenced
+    bare = LAST_GROUP.format(before="", after="")
+    trial = run_trial(bare, target, Conditions(races=True))
+    assert trial.ok and not trial.races
+    (text,) = trial.unfenced
+    assert "two work-groups, one word: one writes, the other reads (`global_load" in text and "no fence" in text
+    verifier = prepare_verifier(read_program(source, target.arch, target.flags), target, [()])
+    assert check_races(verifier, source).passed
+    assert check_races(verifier, bare).passed is False
+
+
+def test_a_fence_that_the_original_lacks_is_not_asked_for() -> None:
+    needs.compiler()
+    bare, target = LAST_GROUP.format(before="", after=""), target_of("gfx942")
+    verifier = prepare_verifier(read_program(bare, target.arch, target.flags), target, [()])
+    assert check_races(verifier, bare).passed

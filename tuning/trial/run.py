@@ -87,6 +87,7 @@ class Trial:
     outputs: tuple[Output, ...] = ()
     recorded: Mapping[int, bytes] | None = None
     races: tuple[str, ...] = ()  # where they were looked for
+    unfenced: tuple[str, ...] = ()  # likewise: accesses that atomics put in order, but no fence makes visible
     sampled: bool = False
     cpu_s: float = 0.0
     transfers: tuple[Transfer, ...] = ()
@@ -141,6 +142,7 @@ def run_trial(text: str, target: Target, conditions: Conditions | None = None) -
         result.outputs,
         recorded,
         result.races,
+        result.unfenced,
         result.sampled,
         result.cpu_s,
         result.transfers,

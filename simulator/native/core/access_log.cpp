@@ -19,6 +19,7 @@ uint64_t number_of(const Dim3& id) { return id.x | uint64_t{id.y} << 32 | uint64
 void AccessLog::clear() {
   words_.clear();
   atomics_.clear();
+  fences_.clear();
   lds_keys_.clear();
   pending_.clear();
   time_ = 0;
@@ -44,16 +45,21 @@ void AccessLog::use_lds(const Context& c, const Resident& r, const Step& s, Use 
   }
 }
 
-// Whether nothing puts two accesses in order: no barrier between waves of a group, no atomics by both groups.
-bool AccessLog::is_unordered(const Touch& earlier, const Touch& now) const {
-  if (!earlier.done || (earlier.atomic && now.atomic)) return false;
+void AccessLog::fence(const Resident& r) { fences_[number_of(r.group->id)] = time_ + 1; }
+
+// What puts two accesses in order: a barrier between waves of a group, or atomics by both groups, with fences.
+AccessLog::Order AccessLog::order_of(const Touch& earlier, const Touch& now) const {
+  if (!earlier.done || (earlier.atomic && now.atomic)) return Order::ordered;
   if (earlier.group == now.group && ((earlier.wave == now.wave && !earlier.shared) || earlier.phase != now.phase)) {
-    return false;
+    return Order::ordered;
   }
-  const auto theirs = atomics_.find(earlier.group), ours = atomics_.find(now.group);
-  const bool met = theirs != atomics_.end() && ours != atomics_.end() && theirs->second > earlier.time &&
-                   ours->second > earlier.time;
-  return !met;
+  const auto both_since = [&](const std::unordered_map<uint64_t, uint64_t>& times) {
+    const auto theirs = times.find(earlier.group), ours = times.find(now.group);
+    return theirs != times.end() && ours != times.end() && theirs->second > earlier.time && ours->second > earlier.time;
+  };
+  if (!both_since(atomics_)) return Order::none;
+  const bool visible = earlier.atomic || now.atomic || earlier.group == now.group || both_since(fences_);
+  return visible ? Order::ordered : Order::unfenced;
 }
 
 void AccessLog::use_word(const Context& c, const Resident& r, const Step& s, Use use, uint64_t key, const uint8_t* at,
@@ -62,7 +68,7 @@ void AccessLog::use_word(const Context& c, const Resident& r, const Step& s, Use
   const Touch now{number_of(r.group->id), ++time_, r.index, r.group->phase, true, use == Use::atomic, false};
   // Who reads a word that atomics change finds what was there before or after one of them.
   const bool tests = use == Use::read && word.write.atomic;
-  if (!tests && is_unordered(word.write, now)) {
+  if (!tests && order_of(word.write, now) != Order::ordered) {
     add_race(c, s, word.write, now, use == Use::read ? "" : "both write", at, bytes);
   }
   if (use == Use::read) {
@@ -72,7 +78,7 @@ void AccessLog::use_word(const Context& c, const Resident& r, const Step& s, Use
     word.read.shared = more;
     return;
   }
-  if (use == Use::write && is_unordered(word.read, now)) {
+  if (use == Use::write && order_of(word.read, now) == Order::none) {
     add_race(c, s, word.read, now, "one reads, the other writes", at, bytes);
   }
   word.write = now;
@@ -80,7 +86,8 @@ void AccessLog::use_word(const Context& c, const Resident& r, const Step& s, Use
 
 void AccessLog::add_race(const Context& c, const Step& s, const Touch& earlier, const Touch& now, const char* what,
                          const uint8_t* at, uint32_t bytes) {
-  if (!first_.empty()) return;
+  const Order order = order_of(earlier, now);
+  if (!first_of(order).empty()) return;
   const Code& code = c.program.module->code();
   const auto index = static_cast<size_t>(s.inst - code.insts.data());
   std::string text = "kernel " + c.kernel.name + ", ";
@@ -88,21 +95,25 @@ void AccessLog::add_race(const Context& c, const Step& s, const Touch& earlier, 
   text += std::string(", one ") + (bytes == 4 ? "word" : "byte") + ": ";
   text += *what != 0 ? what : "one writes, the other reads";
   if (index < code.text.size()) text += " (`" + code.text[index] + "`)";
+  if (order == Order::unfenced) text += "; atomics put them in order, but no fence";
   if (*what == 0) {
-    first_ = std::move(text);
+    first_of(order) = std::move(text);
     return;
   }
-  Pending& one = pending_.emplace_back(Pending{at, {}, bytes, std::move(text)});
+  Pending& one = pending_.emplace_back(Pending{at, {}, bytes, order, std::move(text)});
   std::memcpy(one.before, at, bytes);
 }
 
 void AccessLog::confirm_writes() {
   for (Pending& one : pending_) {
-    if (first_.empty() && std::memcmp(one.at, one.before, one.bytes) != 0) first_ = std::move(one.text);
+    std::string& first = first_of(one.order);
+    if (first.empty() && std::memcmp(one.at, one.before, one.bytes) != 0) first = std::move(one.text);
   }
   pending_.clear();
 }
 
 std::string AccessLog::take() { return std::exchange(first_, ""); }
+
+std::string AccessLog::take_unfenced() { return std::exchange(first_unfenced_, ""); }
 
 }  // namespace hipsynth

@@ -22,10 +22,14 @@ class AccessLog {
   void use_device_memory(const Context& c, const Resident& r, const Step& s, Use use, uint64_t address, uint32_t bytes);
   // The same in the work-group's LDS.
   void use_lds(const Context& c, const Resident& r, const Step& s, Use use, uint64_t offset, uint32_t bytes);
+  // An instruction that writes caches back, or forgets what they hold: a part of a fence.
+  void fence(const Resident& r);
   // Call after an instruction has moved its data: writes of what was there already are no race.
   void confirm_writes();
   // The first race since `take` was called last, in words; "" if there is none.
   std::string take();
+  // The same of accesses that only atomics put in order, without a fence on both sides.
+  std::string take_unfenced();
 
  private:
   struct Touch {
@@ -36,24 +40,28 @@ class AccessLog {
   struct Word {
     Touch write, read;
   };
+  enum class Order : uint8_t { ordered, unfenced, none };
   struct Pending {
     const uint8_t* at;
     uint8_t before[4];
     uint32_t bytes;
+    Order order;
     std::string text;
   };
   void use_word(const Context& c, const Resident& r, const Step& s, Use use, uint64_t key, const uint8_t* at,
                 uint32_t bytes);
-  bool is_unordered(const Touch& earlier, const Touch& now) const;
+  Order order_of(const Touch& earlier, const Touch& now) const;
   void add_race(const Context& c, const Step& s, const Touch& earlier, const Touch& now, const char* what,
                 const uint8_t* at, uint32_t bytes);
+  std::string& first_of(Order order) { return order == Order::unfenced ? first_unfenced_ : first_; }
 
   std::unordered_map<uint64_t, Word> words_;
   std::unordered_map<uint64_t, uint64_t> atomics_;   // by group: when it used an atomic last
+  std::unordered_map<uint64_t, uint64_t> fences_;    // by group: when it executed a part of a fence last
   std::unordered_map<uint64_t, uint64_t> lds_keys_;  // by group: the key of its LDS' first word
   std::vector<Pending> pending_;                     // writes of the instruction in progress
   uint64_t time_ = 0;
-  std::string first_;
+  std::string first_, first_unfenced_;
 };
 
 }  // namespace hipsynth

@@ -258,6 +258,7 @@ Dispatch Device::Impl::record(const Launch& launch, const LaunchPlan& plan, Exec
   d.out_of_bounds = e->out_of_bounds.count;
   d.out_of_bounds_at = e->out_of_bounds.instruction;
   d.first_race = accesses.take();
+  d.first_unfenced = accesses.take_unfenced();
   d.first_out_of_bounds = std::move(e->out_of_bounds.first);
   d.sampling = std::move(e->sampling);
   d.treatment.coarse = usual && d.sampling.strategy == Strategy::sampled;

@@ -124,6 +124,7 @@ struct Dispatch {
   uint64_t out_of_bounds = 0;                // accesses outside every allocation that hardware would not fault
   uint64_t out_of_bounds_at = 0;             // address of the instruction of the first
   std::string first_race;                    // two accesses that nothing puts in order, with DeviceOptions::races
+  std::string first_unfenced;                // likewise: two that only atomics put in order, without a fence
   std::string first_out_of_bounds;           // message about the first of them
   std::string printf_output, printf_errors;  // text that the kernel printed to stdout and stderr
   Treatment treatment;

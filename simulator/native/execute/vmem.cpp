@@ -444,6 +444,7 @@ void execute_vector_memory(Context& c, Resident& r, const Step& s) {
   if (m.kind == MemKind::cache) {
     // Invalidation of the vL1D is the only cache operation that affects the cost of later accesses.
     if (m.op != MemOp::buffer_wbl2) c.model->invalidate_l1(r);
+    if (c.accesses) c.accesses->fence(r);
     return;
   }
   if (r.wave.exec() == 0) return;

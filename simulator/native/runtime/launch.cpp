@@ -45,8 +45,9 @@ void warn_of_out_of_bounds(Runtime& rt, const ihipModuleSymbol_t& function, cons
 
 // Names the first race of each kernel, where they are looked for.
 void warn_of_race(Runtime& rt, const KernelInfo& kernel, const Dispatch& done) {
-  if (done.first_race.empty() || !rt.racing_kernels.insert(kernel.symbol).second) return;
-  rt.results.add_race(done.first_race);
+  if (!done.first_race.empty() && rt.racing_kernels.insert(kernel.symbol).second) rt.results.add_race(done.first_race);
+  if (!done.first_unfenced.empty() && rt.unfenced_kernels.insert(kernel.symbol).second)
+    rt.results.add_unfenced(done.first_unfenced);
 }
 
 // Names the kernel that is simulated, for the message of a crash.

@@ -365,6 +365,11 @@ void Results::add_race(const std::string& description) {
   races_ += (races_.empty() ? "" : ", ") + json_string(description);
 }
 
+void Results::add_unfenced(const std::string& description) {
+  if (unfenced_count_++ >= kKeptWarnings) return;
+  unfenced_ += (unfenced_.empty() ? "" : ", ") + json_string(description);
+}
+
 bool Results::note(Notice kind, const std::string& subject) {
   const bool once = kind == Notice::out_of_memory;  // many programs ask again for less, or go on without
   if (noted_.size() >= kKeptNotices || !noted_.emplace(kind, once ? "" : subject).second) return false;
@@ -402,8 +407,9 @@ void Results::write(bool finished, int signal) const {
   for (const std::string_view text :
        {std::string_view("{"), std::string_view(status_), std::string_view(fault_), std::string_view(warned_at_),
         std::string_view(", \"warnings\": ["), std::string_view(warnings_), std::string_view("], \"races\": ["),
-        std::string_view(races_), std::string_view("], \"notices\": ["), std::string_view(notices_),
-        std::string_view("]"), std::string_view(head)}) {
+        std::string_view(races_), std::string_view("], \"unfenced\": ["), std::string_view(unfenced_),
+        std::string_view("], \"notices\": ["), std::string_view(notices_), std::string_view("]"),
+        std::string_view(head)}) {
     out.put(text);
   }
   for (size_t i = 0; i < totals_.size(); ++i) {

@@ -50,6 +50,7 @@ class Results {
   void add_device_time(double s) { device_s_ += s; }
   void warn(const std::string& message);                             // keeps at most kKeptWarnings
   void add_race(const std::string& description);                     // likewise
+  void add_unfenced(const std::string& description);                 // likewise
   bool note(Notice kind, const std::string& subject);                // false: kept already, or one too many
   void fail(Reason reason, const std::string& message);              // only the first failure is kept
   void fail(const std::string& reason, const std::string& message);  // for a reason of the process that embeds it
@@ -123,8 +124,8 @@ class Results {
   std::string fault_, warned_at_;  // rendered, with a comma before it
   std::string outputs_;            // rendered digests (trial.h)
   std::string host_operators_ = "{}";
-  std::string warnings_, races_, notices_;  // rendered, with commas between them
-  size_t warned_ = 0, raced_ = 0;
+  std::string warnings_, races_, unfenced_, notices_;  // rendered, with commas between them
+  size_t warned_ = 0, raced_ = 0, unfenced_count_ = 0;
   std::set<std::pair<Notice, std::string>> noted_;
   bool failed_ = false;
   double clock_ns_ = 0, clock_start_ns_ = 0;

@@ -107,10 +107,11 @@ class Runtime {
 
   std::recursive_mutex mutex;
   Config config;
-  std::set<std::string> racing_kernels;   // symbols of kernels already reported for a race
-  size_t stack_limit = 1024;              // bytes a lane (hipLimitStackSize)
-  std::set<std::string> warned_kernels;   // symbols of kernels already reported for out-of-bounds accesses
-  std::set<std::string> refused_kernels;  // symbols of kernels already reported for a launch that was refused
+  std::set<std::string> racing_kernels;    // symbols of kernels already reported for a race
+  std::set<std::string> unfenced_kernels;  // likewise for a race that only a fence would prevent
+  size_t stack_limit = 1024;               // bytes a lane (hipLimitStackSize)
+  std::set<std::string> warned_kernels;    // symbols of kernels already reported for out-of-bounds accesses
+  std::set<std::string> refused_kernels;   // symbols of kernels already reported for a launch that was refused
   Results results;
   Trial trial;
   SharingFile sharing;

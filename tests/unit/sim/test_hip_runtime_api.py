@@ -78,6 +78,7 @@ DOCUMENT = {
     "clock_ns": 12.5,
     "warnings": [],
     "races": [],
+    "unfenced": [],
     "notices": [],
     "dispatch_count": 1,
     "refused_launches": 0,
