@@ -8,6 +8,7 @@ a bijection for all grids by construction; docs/explanation/swizzle.md has the p
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -231,16 +232,26 @@ Step = Spread | RowSpread | Tile | Formula
 
 @dataclass(frozen=True)
 class GroupMapping:
-    """Steps, applied one after the other to the number in dispatch order."""
+    """Steps, applied one after the other to the number in dispatch order; in grids other than `grids`, every group
+    keeps its place, where these are given."""
 
     steps: tuple[Step, ...] = ()
+    grids: tuple[Dim, ...] = ()
 
     @property
     def label(self) -> str:
         return ", then ".join(step.label for step in self.steps) or "as it is"
 
     def program(self) -> Program:
-        """Lines of all steps; each step's variables have a prefix of their own."""
+        """Lines of all steps, each of which has a prefix of its own for its variables, and of the choice by the grid.
+        The last one is the result."""
+        lines = self._list_steps()
+        if not self.grids or not lines:
+            return lines
+        is_proven = functools.reduce(operator.or_, (_is_grid(grid) for grid in self.grids))
+        return [*lines, ("chosen", e.select(is_proven, e.name(lines[-1][0]), e.name("id")))]
+
+    def _list_steps(self) -> Program:
         lines: Program = []
         id_ = e.name("id")
         for position, step in enumerate(self.steps):
@@ -255,6 +266,8 @@ class GroupMapping:
 
     def of(self, ids: Array, grid: Dim) -> Array:
         """The mapped ids, in the shape of `ids`, for a grid of work-groups."""
+        if self.grids and grid not in self.grids:
+            return ids  # the steps may even divide by zero there
         values = {"id": ids, "n": np.asarray(grid[0] * grid[1] * grid[2])}
         values |= {axis: np.asarray(size) for axis, size in zip("XYZ", grid, strict=True)}
         mapped = ids
@@ -271,15 +284,16 @@ class GroupMapping:
 
     def source(self, function: str) -> str:
         """A HIP device function that returns the coordinates of the work-group to compute."""
-        if len(self.steps) == 1 and isinstance(self.steps[0], RowSpread):
+        if len(self.steps) == 1 and isinstance(self.steps[0], RowSpread) and not self.grids:
             return self.steps[0].source(function, self.label)
         lines = [
             f"// Which work-group computes what: {self.label}.",
             f"__device__ inline dim3 {function}() {{",
             "  const unsigned X = gridDim.x, Y = gridDim.y, Z = gridDim.z, n = X * Y * Z;",
+            *self._write_guard(),
             "  const unsigned id = (blockIdx.z * Y + blockIdx.y) * X + blockIdx.x;",
         ]
-        program = self.program()
+        program = self._list_steps()
         ending = self._coordinate_statements(program[-1][0] if program else "id")
         if "id" not in ending[0]:
             program = program[:-1]  # the number itself is not needed
@@ -287,6 +301,18 @@ class GroupMapping:
         if any(e.QUOTIENT in line for line in (*lines, *ending)):
             lines.insert(2, f"  {e.QUOTIENT_SOURCE}")
         return "\n".join([*lines, *ending, "}"]) + "\n"
+
+    def _write_guard(self) -> list[str]:
+        """The statement that leaves groups of other grids at their places."""
+        tests = [" && ".join(f"{axis} == {size}u" for axis, size in zip("XYZ", grid, strict=True))
+                 for grid in self.grids]  # fmt: skip
+        if not tests:
+            return []
+        condition = tests[0] if len(tests) == 1 else " || ".join(f"({test})" for test in tests)
+        return [
+            "  // No group is lost or computed twice in these grids; in others all keep their places.",
+            f"  if (!({condition})) return dim3(blockIdx.x, blockIdx.y, blockIdx.z);",
+        ]
 
     def _coordinate_statements(self, last: str) -> list[str]:
         """Statements that return the coordinates of group `last`, without a division where the last step knows them."""
@@ -303,6 +329,12 @@ class GroupMapping:
         lines.append(f"  const unsigned row = {e.QUOTIENT}({last}, X), column = {last} - row * X;")
         lines.append("  if (Z == 1u) return dim3(column, row, 0u);")
         return [*lines, "  return dim3(column, row % Y, row / Y);"]
+
+
+def _is_grid(grid: Dim) -> IndexExpression:
+    """1 in a launch with this grid, else 0."""
+    x, y, z = (e.name(axis).equals(size) for axis, size in zip("XYZ", grid, strict=True))
+    return x & y & z
 
 
 def distinct_tiles(grid: Dim, widths: tuple[str, ...]) -> Iterator[Tile]:

@@ -82,7 +82,11 @@ def _kernel_paragraph(answer: KernelSwizzle) -> str:
         lines.append(f"  {answer.before.language:<10} {values}")
     if answer.status == "improved" and answer.before and answer.after:
         then, now = answer.before, answer.after
-        proof = "for every grid" if answer.proof.kind == "symbolic" else "for this grid"
+        proof = (
+            "for every grid"
+            if answer.proof.kind == "symbolic"
+            else "for this grid (in others, all groups keep their places)"
+        )
         lines += [
             f"  mapping    {answer.mapping.label}",
             f"  proof      a bijection {proof}: {answer.proof.reason}; outputs equal bit for bit",

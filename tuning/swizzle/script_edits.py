@@ -127,7 +127,7 @@ def _map_kernel(source: TritonSource, kernel: JitFunction, mapping: GroupMapping
 def _program_along_x(mapping: GroupMapping, grid: Dim, axes: set[int]) -> Program | None:
     """The mapping as one of the number along x among the programs along x; None if it is not of that kind."""
     pid, count = e.name("pid"), e.name("n")
-    if 0 in axes and len(mapping.steps) == 1 and isinstance(mapping.steps[0], RowSpread):
+    if 0 in axes and len(mapping.steps) == 1 and isinstance(mapping.steps[0], RowSpread) and not mapping.grids:
         step = mapping.steps[0]
         return _strip_prefixes(Spread(step.parts, step.run).program(pid, count, "s0_"), 1)
     if axes != {0} or grid[1] * grid[2] != 1:

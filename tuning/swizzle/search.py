@@ -139,6 +139,7 @@ def map_program(source: MappableProgram, question: SwizzleSettings, say: Say = l
         if problem:
             _refuse_works(works, problem)
             works = []
+        works = [work for work in works if _shows_in(work, original)]
     for round_ in range(2 if not question.formula else 1):
         _execute_round(source, works, question, round_, say, clock)
     chosen = [work for work in works if work.best is not None]
@@ -256,6 +257,8 @@ def _rank_mappings(work: _Work, question: SwizzleSettings) -> list[tuple[float, 
             work.answer.reason = f"the mapping is no bijection: {proof.reason}"
             work.answer.proof = proof
             return []
+        if proof.kind == "exhaustive":
+            candidates = [replace(candidates[0], grids=tuple(dict.fromkeys((work.grid, *work.grids))))]
     else:
         candidates = candidate_mappings(work.grid, chips.xcds, int(spec["topology.cus"]), _row_widths(work))
     before = max(work.reuse.misses(GroupMapping().numbers(work.grid), chips), 1.0)
@@ -397,6 +400,16 @@ def _why_incomparable(original: Trial) -> str:
         last = (original.stdout.strip().splitlines() or [""])[-1][:200]
         return f"the program is wrong to begin with: exit code {original.exit_code}; it prints {last!r}"
     return ""
+
+
+def _shows_in(work: _Work, original: Trial) -> bool:
+    """Whether the run whose outputs are compared has a grid that the kernel's mappings change; refuses it otherwise."""
+    checked = {kernel.grid for kernel in original.shapes or original.kernels if base_name(kernel.name) == work.base}
+    unchanged = [mapping for _, mapping in work.ranked if mapping.grids and not checked.intersection(mapping.grids)]
+    if unchanged:
+        text = "the mapping is proven for this grid alone, which the runs whose outputs are compared do not have"
+        _refuse_works([work], f"{text}: give the size that is timed as --check-args, too")
+    return not unchanged
 
 
 def _refuse_works(works: Iterable[_Work], reason: str) -> None:

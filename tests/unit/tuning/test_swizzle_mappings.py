@@ -96,6 +96,13 @@ def test_a_pattern_that_fits_one_grid_is_proven_for_that_grid_alone() -> None:
     assert prove_bijection(pattern, (65, 4, 1)).kind == ""
 
 
+def test_groups_of_other_grids_than_the_proven_ones_keep_their_places() -> None:
+    pattern = GroupMapping((Formula("id % 8 * 32 + id / 8 + 0 / (X % 5)"),), grids=((64, 4, 1), (256, 1, 1)))
+    assert all(prove_bijection(pattern, grid).kind == "exhaustive" for grid in pattern.grids)
+    assert pattern.numbers((64, 4, 1))[1] == 32
+    assert (pattern.numbers((65, 4, 1)) == np.arange(260)).all()
+
+
 SYMBOLIC = [
     "select(id < n / 8 * 8, id % 8 * (n / 8) + id / 8, id)",
     "select(id < n / 64 * 64, id / 64 * 64 + id % 8 * 8 + id % 64 / 8, id)",
@@ -152,6 +159,8 @@ def test_the_emitted_source_computes_the_same_numbers(tmp_path: Path) -> None:
         GroupMapping((RowSpread(8), RowSpread(3))),
         GroupMapping((Formula("select(id < X * Y, (id % Y) * X + id / Y, id) ^ (id & 0) | (id >> 31)"),)),
         GroupMapping((Tile(4, 1, inner="columns", width="10"), Spread(304))),
+        GroupMapping((Formula("id % 8 * 8 + id / 8"),), grids=((64, 1, 1), (32, 2, 1))),
+        GroupMapping((RowSpread(4, 2),), grids=((33, 17, 2),)),
     ]
     functions = "".join(mapping.source(f"f{i}") for i, mapping in enumerate(mappings))
     calls = "".join(f"show(f{i}());" for i in range(len(mappings)))

@@ -65,6 +65,14 @@ def test_the_written_function_computes_the_mapping_of_a_plane(grid: Dim) -> None
         assert numbers_by_python(text, "swizzled_plane", grid).tolist() == mapping.numbers(grid).tolist(), text
 
 
+@pytest.mark.parametrize("grid", [(64, 1, 1), (40, 1, 1)])
+def test_programs_of_other_grids_keep_their_places(grid: Dim) -> None:
+    mapping = GroupMapping((Formula("id % 8 * 8 + id / 8"),), grids=((64, 1, 1),))
+    for source, kernel in ((SHARED_ROWS, "row_sums"), (TWO_AXES, "plane")):
+        text = write_mapped(read_triton_source(source), {kernel: mapping}, {kernel: grid})
+        assert (numbers_by_python(text, f"swizzled_{kernel}", grid) == mapping.numbers(grid)).all()
+
+
 def test_a_function_is_added_and_only_the_call_changes() -> None:
     text = write_mapped(
         read_triton_source(SHARED_ROWS), {"row_sums": GroupMapping((Spread(8),))}, {"row_sums": (512, 1, 1)}

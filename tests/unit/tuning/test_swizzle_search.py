@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import needs
@@ -20,7 +21,7 @@ from hipsynth.tuning.swizzle.line_use import observe_launches
 from hipsynth.tuning.swizzle.mappable import HipProgram
 from hipsynth.tuning.swizzle.mapping import GroupMapping
 from hipsynth.tuning.swizzle.search import KernelSwizzle, SwizzleSettings, search_mappings
-from hipsynth.tuning.trial import Trial, target_of
+from hipsynth.tuning.trial import Conditions, Trial, compare_trials, run_trial, target_of
 from hipsynth.tuning.trial.compare import TrialComparison
 
 TARGET = target_of("gfx942")
@@ -182,6 +183,17 @@ def test_a_mapping_of_ones_own_is_checked_before_it_runs() -> None:
         one(SHARED, formula="os.system")
     with pytest.raises(UsageError, match="no kernel"):
         one(SHARED, kernels=("other",))
+
+
+def test_a_mapping_that_is_proven_for_one_grid_changes_no_other() -> None:
+    question = SwizzleSettings(TARGET, ("512",), formula="id % 8 * 64 + id / 8")
+    found = search_mappings(program(), question)
+    assert found.answers[0].status == "improved" and "if (!(X == 64u && Y == 8u && Z == 1u)) return" in found.text
+    runs = [run_trial(text, TARGET, Conditions(("256",), exact=True)) for text in (program(), found.text)]
+    assert compare_trials(*runs).equal
+    other = replace(question, check_arguments=("256",))
+    (refused,) = search_mappings(program(), other).answers
+    assert refused.status == "refused" and "--check-args" in refused.reason
 
 
 def test_names_of_kernels() -> None:
