@@ -19,13 +19,14 @@ from hipsynth.tuning.optimize.analysis.program_model import (
 from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.function_text import choose_free_name, wrap_parameters
 from hipsynth.tuning.optimize.helper_text import find_head, select_helpers
-from hipsynth.tuning.optimize.launch_shape import read_numbers, write_dim3
+from hipsynth.tuning.optimize.launch_shape import has_one_along, read_numbers, write_dim3
 from hipsynth.tuning.optimize.shape_dispatch import SizeGuard, guard_edits
 from hipsynth.tuning.optimize.transformation_plan import AXES, Plans, Shape, TransformationPlan
 from hipsynth.tuning.optimize.transformations import list_planned
 from hipsynth.tuning.optimize.transformations.halo_tile.window_source import edit_windows
 from hipsynth.tuning.optimize.transformations.hints import restrict_pointer
 from hipsynth.tuning.optimize.transformations.jam.jammed_body import jammed
+from hipsynth.tuning.optimize.transformations.kernel_view import MOST_GROUPS
 from hipsynth.tuning.optimize.transformations.lds_tile.tile_source import edit_kernel
 from hipsynth.tuning.optimize.transformations.lds_transpose.transpose_source import edit_transposition
 from hipsynth.tuning.optimize.transformations.matrix_cores.matrix_source import edit_product
@@ -119,7 +120,7 @@ class _Writer:
         if self.plan.shape is None:
             return self._in_place()
         launches = [Edit(launch.start, launch.end, self._write_launch(launch)) for launch in self.kernel.launches]
-        original = self._original_text() + "\n\n" if not self._literal else ""
+        original = self._original_text() + "\n\n" if self._keeps_original else ""
         return [Edit(self.kernel.start, self.kernel.end, original + self._write_definition()), *launches]
 
     @property
@@ -128,8 +129,13 @@ class _Writer:
         return all(read_numbers(launch.block) == self.block for launch in self.kernel.launches)
 
     @property
+    def _keeps_original(self) -> bool:
+        """Whether some launch may need the original kernel: for groups of another shape, or for too many of them."""
+        return not self._literal or any(map(self._list_limits, self.kernel.launches))
+
+    @property
     def _name(self) -> str:
-        return self.kernel.name if self._literal else f"{self.kernel.name}_tuned"
+        return f"{self.kernel.name}_tuned" if self._keeps_original else self.kernel.name
 
     def _in_place(self) -> list[Edit]:
         """Hints and unrolling alone leave the launch as it is."""
@@ -359,29 +365,49 @@ class _Writer:
         assert plan.shape is not None
         groups, threads = [""] * 3, [0] * 3
         for axis in range(3):
-            per_group = self._items_per_group(axis) * plan.copies.get(axis, 1)
-            per_group *= plan.turns if axis == plan.axis else 1
-            items = f"lane_groups.{AXES[axis]}" + (f" * {block[axis]}" if block[axis] > 1 else "")
-            if per_group == block[axis]:
-                items = f"lane_groups.{AXES[axis]}"
-            elif per_group > 1:
-                items = f"({items} + {per_group - 1}) / {per_group}"
-            groups[names[axis]], threads[names[axis]] = items, plan.shape[axis]
+            groups[names[axis]], threads[names[axis]] = self._write_groups(axis), plan.shape[axis]
         rest = "".join(f", {part}" for part in launch.rest)
         shape = f"dim3({', '.join(groups)}), dim3({', '.join(map(str, threads))}){rest}"
         arguments = ", ".join([*launch.arguments, "lane_groups.x, lane_groups.y, lane_groups.z"])
         tuned = f"{self._name}{launch.template}<<<{shape}>>>({arguments});"
-        if self._literal:
+        same = [] if self._literal else [f"lane_group.{AXES[a]} == {block[a]}" for a in range(3)]
+        conditions = [*same, *(f"{groups[axis]} <= {MOST_GROUPS}" for axis in self._list_limits(launch))]
+        if not conditions:
             return lay_out(
                 f"{{\nconst dim3 lane_groups = {write_dim3(launch.grid)};\n{tuned}\n}}", 1, self._spaces
             ).lstrip()
-        same = " && ".join(f"lane_group.{AXES[a]} == {block[a]}" for a in range(3))
         plain = (
             f"{self.kernel.name}{launch.template}<<<lane_groups, lane_group{rest}>>>({', '.join(launch.arguments)});"
         )
         shapes = f"lane_groups = {write_dim3(launch.grid)}, lane_group = {write_dim3(launch.block)}"
-        lines = ["{", f"const dim3 {shapes};", f"if ({same}) {{", tuned, "} else {", plain, "}", "}"]
+        lines = ["{", f"const dim3 {shapes};", f"if ({' && '.join(conditions)}) {{", tuned, "} else {", plain, "}", "}"]
         return lay_out("\n".join(lines), 1, self._spaces).lstrip()
+
+    def _group_items(self, axis: int) -> int:
+        """Work-items of the original launch that a group executes along an axis."""
+        per_group = self._items_per_group(axis) * self.plan.copies.get(axis, 1)
+        return per_group * (self.plan.turns if axis == self.plan.axis else 1)
+
+    def _write_groups(self, axis: int) -> str:
+        """How many groups there are along an axis of the program."""
+        block, per_group = self.block[axis], self._group_items(axis)
+        items = f"lane_groups.{AXES[axis]}" + (f" * {block}" if block > 1 else "")
+        if per_group == block:
+            return f"lane_groups.{AXES[axis]}"
+        return f"({items} + {per_group - 1}) / {per_group}" if per_group > 1 else items
+
+    def _list_limits(self, launch: LaunchStatement) -> list[int]:
+        """The axes of the hardware along which a launch may have more groups than a device takes: y and z, if these
+        have more groups than before, and the source does not show how few they are."""
+        limited, known = [], read_numbers(launch.grid)
+        for axis, real in enumerate(self._hardware_axes()):
+            per_group = self._group_items(axis)
+            is_one = known is None and has_one_along(self.program, launch.grid.strip(), axis)
+            most = known[axis] if known is not None else 1 if is_one else None
+            fits = most is not None and -(-most * self.block[axis] // per_group) <= MOST_GROUPS
+            if real and not fits and (real != axis or per_group < self.block[axis]):
+                limited.append(real)
+        return sorted(limited)
 
 
 def _step_from(first: str, count: int, step: str) -> str:

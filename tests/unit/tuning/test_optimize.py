@@ -192,6 +192,8 @@ def test_lanes_along_memory_are_tried_first() -> None:
     assert [(move.transformation, move.plan.lanes) for move in evident] == [("lane_order", 1)]
     turned = replace(view, plan=evident[0].plan)
     assert not [move for move in list_moves(turned) if move.evident]
+    wide = [move for move in list_moves(replace(view, grid=(1 << 14, 64, 1))) if move.plan.lanes]
+    assert {move.plan.shape for move in wide} == {(16, 16, 1)}, "a launch has at most 65535 groups along y"
 
 
 def test_a_jam_shares_what_does_not_differ(program: ParsedProgram) -> None:
@@ -281,6 +283,20 @@ def test_another_group_shape_runs_the_original_kernel(program: ParsedProgram) ->
         and "      weigh<<<lane_groups, lane_group>>>(" in text
     )
     assert "count_tuned" not in emit_program(program, {"count": TransformationPlan((64, 1, 1))}, BLOCKS)
+
+
+@pytest.mark.parametrize("grid, more", [("dim3(4, 64)", ""), ("dim3(n, 64)", "n"), ("dim3(1 << 20, 4)", "1 << 20")])
+def test_more_groups_than_a_device_takes_run_the_original_kernel(grid: str, more: str) -> None:
+    """Along y and z there may be far fewer groups than along x."""
+    text = DEPTHWISE.replace("main() {", "main(int n, char**) {").replace("dim3(4, 64)", grid)
+    changed = emit_program(
+        read_program(text, "gfx942"), {"depthwise": TransformationPlan((4, 64, 1), lanes=1)}, {"depthwise": (16, 16, 1)}
+    )
+    condition = "if ((lane_groups.x * 16 + 3) / 4 <= 65535) {"
+    assert (condition in changed) == bool(more) == ("depthwise<<<lane_groups, lane_group>>>(" in changed)
+    assert changed.count("__global__") == (2 if more else 1)
+    run = run_trial(changed, TARGET, Conditions())
+    assert run.reason != Reason.COMPILE_FAILED, run.message
 
 
 @pytest.mark.parametrize("name", ["group_shape", "unroll"])

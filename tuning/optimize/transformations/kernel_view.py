@@ -8,6 +8,7 @@ from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, Pa
 from hipsynth.tuning.optimize.transformation_plan import Shape, TransformationPlan
 
 MOST_LANES = 1024
+MOST_GROUPS = 65535  # of a launch, along y and z
 
 
 @dataclass(frozen=True)

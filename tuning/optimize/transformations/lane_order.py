@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
-from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
+from hipsynth.tuning.optimize.transformations.kernel_view import MOST_GROUPS, KernelView
 from hipsynth.tuning.optimize.transformations.transformation import MEMORY, Transformation
 from hipsynth.tuning.optimize.transformations.unit_strides import count_unit_strides
 
@@ -18,6 +18,8 @@ def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
         if axis == view.plan.lanes or view.extent(axis) < 16 or axis == 0:
             continue
         for along, across in ((64, 1), (64, 4), (16, 16)):
+            if -(-view.extent(0) // across) > MOST_GROUPS:
+                continue
             shape = [1, 1, 1]
             shape[axis], shape[0] = along, across
             yield replace(
