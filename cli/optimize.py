@@ -13,6 +13,7 @@ from hipsynth.cli.options import Duration, NamedPath, check_args_option, json_op
 from hipsynth.cli.output import print_json
 from hipsynth.cli.programs import include_option, split_run_arguments
 from hipsynth.core.errors import UsageError
+from hipsynth.core.reasons import Reason
 
 if TYPE_CHECKING:
     from hipsynth.tuning.agent.agent_loop import AgentSettings
@@ -47,6 +48,10 @@ FILE or in a folder of -I are found; one that is changed is written into the pat
 With --llm, a language model drives the tools of `synth mcp` instead; what it finds is verified in the same way. Its run
 is kept in --trace, and the same command goes on with it.
 """
+_STAYS = {
+    Reason.SEVERAL_SHAPES: "its groups keep their order, and its loops are not split over groups",
+    Reason.OVERLOADED: "its groups keep their order, and its launches are not joined with others",
+}
 ANSWER_S = 300.0  # of one answer
 DEFAULT_FLAGS = "-O3"
 MODEL_S = 900.0  # of a model's run, where --clock is not given
@@ -194,8 +199,7 @@ def result_summary(result: OptimizeResult, patched: Path | None) -> str:
     """What the search found, for a terminal; `patched`: where the faster program was written."""
     less = "only hints and unrolling" if result.language == "hip" else "meta-parameters stay"
     lines = [f"kernel {name}: {less}, because {why}" for name, why in result.refused.items()]
-    stays = "its groups keep their order, and its loops are not split over groups"
-    lines += [f"kernel {name}: {stays}, because {why.meaning}" for name, why in result.limited.items()]
+    lines += [f"kernel {name}: {_STAYS[why]}, because {why.meaning}" for name, why in result.limited.items()]
     lines += [f"{name} was left out, by a fault of its own: {why}" for name, why in result.left_out.items()]
     ended = {
         "budget": "the search ended with its budget; a larger one may find more",

@@ -154,6 +154,7 @@ class Reason(StrEnum):
     )
     PROGRAM_ID_IN_HELPER = "program_id_in_helper", "a function that the kernel calls reads the program id"
     SEVERAL_SHAPES = "several_shapes", "the kernel's launches have several grids or groups"
+    OVERLOADED = "overloaded", "several kernels have its name"
     NO_LITERALS = "no_literals", "the script has no number that sets a kernel's meta-parameters"
     NOT_RECORDED = "not_recorded", "a recording has no such program or target"
     NO_PREVIEW = "no_preview", "a launch depends on what only running shows"

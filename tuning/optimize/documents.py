@@ -152,7 +152,7 @@ class OptimizeDocument(TabularDocument):
     `shapes`: the speed-up at each shape that was timed, of an improved program; `holds`: nothing is lost at those that
     the search never saw; `dispatch`: kernels that are changed for some sizes alone -> for which. `left_out`: analyses
     that failed by a fault of their own -> the error. `limited`: kernels whose order of groups stays, as do loops that
-    groups could share -> why. `llm`: with --llm. Of Python scripts (`language`
+    groups could share, or launches that could be joined -> why. `llm`: with --llm. Of Python scripts (`language`
     "triton"): `gains` by kernel, and `refusals`, the codes of `refused`."""
 
     path: str

@@ -275,9 +275,11 @@ def _build_result(
 
 
 def _list_limited(program: ParsedProgram, first: CandidateMeasurement) -> dict[str, Reason]:
-    """The kernels for which changes that need one grid are not tried, and why."""
+    """The kernels for which changes that need one grid, or a name of their own, are not tried, and why."""
     runs = {kernel.name: first.of(kernel.name) for kernel in program.kernels}
-    return {name: Reason.SEVERAL_SHAPES for name, run in runs.items() if run is not None and not run.same_shape}
+    overloaded = {k.name: Reason.OVERLOADED for k in program.kernels if k.is_overloaded(program.kernels)}
+    several = {name: Reason.SEVERAL_SHAPES for name, run in runs.items() if run is not None and not run.same_shape}
+    return several | overloaded
 
 
 def duration_predictor(target: Target, arguments: Arguments) -> Callable[[str], float | None]:

@@ -244,6 +244,20 @@ def test_what_launches_print_keeps_its_order(statement: str, functions: str, rea
         check_joinable(program, program.kernels[0])
 
 
+def test_kernels_of_one_name_are_changed_alike_or_not_at_all() -> None:
+    text = SAME.replace("shift", "scale").replace("float* y", "double* y").replace("*b, *c;", "*b;\n  double* c;")
+    found = read_program(text, "gfx942")
+    assert [kernel.name for kernel in found.kernels] == ["scale"] * 2 and list(find_fusions(found)) == []
+    with pytest.raises(NotUnderstood, match="several kernels"):
+        check_joinable(found, found.kernels[0])
+    assert all(kernel.independent for kernel in found.kernels)
+    shared = read_program(text.replace("y[i] = x[i] + a;", "{ __shared__ float s; s = a; y[i] = x[i] + s; }"), "gfx942")
+    assert not any(kernel.independent for kernel in shared.kernels) and not any(k.fixed for k in shared.kernels)
+    more = text.replace("float a, int n)", "float a, int n, int more)").replace("2.0f, n)", "2.0f, n, 1)")
+    other = read_program(more, "gfx942")
+    assert [kernel.fixed for kernel in other.kernels] == ["several kernels have its name"] * 2
+
+
 def test_static_variables_of_functions_keep_launches_apart() -> None:
     text = SAME.replace("a * x[i]", "next() * x[i]").replace("x[i] + a", "next() + x[i]")
     assert fused(declare_before_kernels(text, COUNTING)) == []

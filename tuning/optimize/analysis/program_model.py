@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from hipsynth.core.reasons import Reason
 from hipsynth.source.declarations import FunctionDeclaration, FunctionParameter, LaunchExpression
 from hipsynth.source.entities import Entity
 from hipsynth.source.outline import blank_opaque, outline_macros
@@ -54,6 +55,10 @@ class KernelDefinition:
     launches: tuple[LaunchStatement, ...]
     together: str  # why its work-items depend on their group, "" if they do not
     fixed: str  # why its launches cannot be changed, "" if they can
+
+    def is_overloaded(self, kernels: Sequence[KernelDefinition]) -> bool:
+        """Whether several of these kernels have its name."""
+        return sum(kernel.name == self.name for kernel in kernels) > 1
 
     @property
     def independent(self) -> bool:
@@ -114,8 +119,19 @@ def read_program(text: str, arch: str, flags: str = "") -> ParsedProgram:
     barriers = _find_barriers(parsed.tokens, bodies, macros)
     bare = ParsedProgram(text, parsed.unit, parsed.tokens, (), parsed.referents, macros, arch, flags, barriers)
     kernels = tuple(_kernel(bare, parsed, bodies, function) for function in parsed.kernels)
+    kernels = tuple(_treat_alike(kernel, kernels) for kernel in kernels)
     functions = tuple(_device_function(function) for function in parsed.functions if _is_of_device(bare, function))
     return replace(bare, kernels=kernels, functions=functions, declared=parsed.functions)
+
+
+def _treat_alike(kernel: KernelDefinition, kernels: Sequence[KernelDefinition]) -> KernelDefinition:
+    """A kernel that is changed with the other ones of its name, or not at all: launches name them alike."""
+    others = [other for other in kernels if other.name == kernel.name and other is not kernel]
+    if others and any(each.fixed for each in (kernel, *others)):
+        return replace(kernel, launches=(), fixed=Reason.OVERLOADED.meaning)
+    if any(other.together for other in others) and not kernel.together:
+        return replace(kernel, together="another kernel of its name cannot be")
+    return kernel
 
 
 def spell_coordinates(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from hipsynth.core.reasons import Reason
 from hipsynth.tuning.optimize.analysis.called_text import list_called, list_words
 from hipsynth.tuning.optimize.analysis.hidden_pointers import find_hidden_pointers
 from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
@@ -14,7 +15,10 @@ _PRINTS = re.compile(r"v?f?printf|puts|__ockl_\w+|assert|__assert\w*|abort|__tra
 
 
 def check_joinable(program: ParsedProgram, kernel: KernelDefinition) -> None:
-    """Raises NotUnderstood for a kernel that prints, may end the program, or has variables that outlive a work-item."""
+    """Raises NotUnderstood for a kernel that prints, may end the program, has variables that outlive a work-item, or
+    whose launches may be those of another one of its name."""
+    if kernel.is_overloaded(program.kernels):
+        raise NotUnderstood(Reason.OVERLOADED.meaning)
     for span in [(kernel.first, kernel.last), *list_called(program, kernel)]:
         tokens = program.tokens[slice(*span)]
         words = list_words(program, span)

@@ -55,7 +55,8 @@ class _HostLoop:
 
 
 def _read_scan(program: ParsedProgram, kernel: KernelDefinition, launch: LaunchStatement) -> _Scan:
-    if kernel.template or launch.template or kernel.fixed or kernel.together:
+    is_plain = not (kernel.template or launch.template or kernel.fixed or kernel.together)
+    if not is_plain or kernel.is_overloaded(program.kernels):
         raise NotUnderstood("a kernel of another form")
     if launch.rest[:1] not in ((), ("0",)):
         raise NotUnderstood("a launch with LDS")
