@@ -38,6 +38,7 @@ from hipsynth.tuning.optimize.source_changes.source_change import SourceChange, 
 
 _EXPONENTIALS = frozenset({"expf", "__expf", "exp", "exp2f", "exp2"})
 _SUFFIX = {"float": "f", "double": ""}
+_NAN_NOTE = "// This is not a number where all elements are -INFINITY."
 BATCH = 4  # elements that a lane compares before it scales its sum
 
 
@@ -276,8 +277,18 @@ class _Writer:
         else:
             lines = [note, f"{declared};", *lines]
         yield self._replace_loop(self.first, lines)
-        factor = f" * {call}({own_name} - {self._factor(shift)})" if moved else ""
-        yield self._replace_second([f"{_name_of(reader, place)} += {sum_name}{factor};"])
+        factor = f"{call}({own_name if moved else name} - {self._factor(shift)})"
+        added = f"{_name_of(reader, place)} += {sum_name} * {factor};"
+        yield self._replace_second([_NAN_NOTE, *self._write_if_any(added)])
+
+    def _write_if_any(self, statement: str) -> list[str]:
+        """A statement that is executed if the second loop has an element."""
+        variable = _name_of(self.reader, self.second.variable)
+        head = self.reader.read_steps(self.second, variable)
+        if head.init.isdecimal():
+            return [f"if ({head.init} < {head.bound}) {statement}"]
+        declared = f"  const {head.type} {variable} = {head.init};"
+        return ["{", declared, f"  if ({variable} < {head.bound}) {statement}", "}"]
 
     def _write_batches(self, element: Span, call: str, begin: str) -> list[str]:
         name, kind, suffix, reader = self.name, self.kind, _SUFFIX.get(self.kind, ""), self.reader
