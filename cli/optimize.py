@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from hipsynth.cli.options import Duration, NamedPath, check_args_option, json_option, one_target_options
-from hipsynth.cli.output import print_json
+from hipsynth.cli.output import describe_speedup, print_json
 from hipsynth.cli.programs import include_option, split_run_arguments
 from hipsynth.core.errors import UsageError
 from hipsynth.core.reasons import Reason
 
 if TYPE_CHECKING:
     from hipsynth.tuning.agent.agent_loop import AgentSettings
-    from hipsynth.tuning.optimize.documents import ModelRun
+    from hipsynth.tuning.optimize.documents import ModelRun, ShapeSpeedup
     from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult
 
 EPILOG = """\b
@@ -212,19 +212,26 @@ def result_summary(result: OptimizeResult, patched: Path | None) -> str:
     for check in result.verification.checks:
         passed = {True: "passed", False: "FAILED", None: "not possible"}[check.passed]
         lines.append(f"{check.name.replace('_', ' ')}: {passed}{f' ({check.detail})' if check.detail else ''}")
-    lines.append(
-        f"{result.before_ns / 1e3:.1f} us -> {result.after_ns / 1e3:.1f} us: {result.speedup:.2f} times as fast"
-    )
+    times = f"{result.before_ns / 1e3:.1f} us -> {result.after_ns / 1e3:.1f} us"
+    lines.append(f"{times}: {describe_speedup(result.speedup)}{_describe_losses(result.losses)}")
     for gain in result.gains:
-        lines.append(f"{gain.kernel}: {gain.speedup:.2f} times as fast, {100 * gain.share:.0f} % of the time before")
+        lines.append(f"{gain.kernel}: {describe_speedup(gain.speedup)}, {100 * gain.share:.0f} % of the time before")
     if result.uncertainty:
         lines.append(f"uncertainty of that, as the grid was sampled: {100 * result.uncertainty:.1f} %")
     for shape in result.shapes[1:]:
-        lines.append(
-            f"at {' '.join(shape.arguments) or 'no arguments'} ({shape.kind}): {shape.speedup:.2f} times as fast"
-        )
+        lines.append(f"at {_describe_arguments(shape)} ({shape.kind}): {describe_speedup(shape.speedup)}")
     for kernel, guard in result.guards.items():
         lines.append(f"{kernel} is changed for {guard.condition}; other sizes launch the original")
-    if not result.holds:
-        lines.append("it is slower at another shape: keep the original for such sizes")
     return "\n".join([*lines, f"patched program: {patched}"])
+
+
+def _describe_losses(shapes: Sequence[ShapeSpeedup]) -> str:
+    """The shapes at which the answer is slower, to stand behind the speed-up."""
+    if not shapes:
+        return ""
+    slower = " and ".join(f"{describe_speedup(shape.speedup)} at {_describe_arguments(shape)}" for shape in shapes)
+    return f", but {slower}: keep the original for such sizes"
+
+
+def _describe_arguments(shape: ShapeSpeedup) -> str:
+    return " ".join(shape.arguments) or "no arguments"

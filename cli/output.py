@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import sys
 import threading
@@ -32,6 +33,16 @@ def print_note(text: str) -> None:
     """Prints a status line on stderr if stderr is a terminal."""
     if sys.stderr.isatty():
         click.echo(text, err=True)
+
+
+def describe_speedup(speedup: float) -> str:
+    """How many times as fast something is, or how many times slower, with three digits."""
+    if round(speedup, 2) >= 1:
+        return f"{speedup:.2f} times as fast"
+    if speedup <= 0:
+        return "over 10000 times slower"
+    slower = 1 / speedup
+    return f"{slower:.{max(0, 2 - int(math.log10(slower)))}f} times slower"
 
 
 class StatusLine:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hipsynth.cli.options import NamedPath, check_args_option, json_option, one_target_options
-from hipsynth.cli.output import StatusLine, print_json
+from hipsynth.cli.output import StatusLine, describe_speedup, print_json
 from hipsynth.cli.programs import include_option, split_run_arguments
 from hipsynth.core.errors import PartialFailure
 
@@ -95,4 +95,4 @@ def verification_summary(result: VerifyDocument) -> str:
     ]
     if result.speedup is None:
         return "\n".join([*lines, "not verified"])
-    return "\n".join([*lines, f"verified; {result.speedup:.2f} times as fast"])
+    return "\n".join([*lines, f"verified; {describe_speedup(result.speedup)}"])

@@ -20,7 +20,8 @@ from hipsynth.tuning.trial.search_clock import Clock
 
 SETTLED = 0.05  # relative uncertainty of a speed-up below which runs are not repeated
 MOST_RETIMED = 6  # states whose order is open
-DRAWN, MOST_DRAWN = "drawn", 2  # shapes that a search never saw
+TIMED, CHECKED, DRAWN = "timed", "checked", "drawn"  # kinds of shapes
+MOST_DRAWN = 2
 STRETCH = 8  # by which a drawn shape is longer along one axis and shorter along another
 
 Pair = tuple[CandidateMeasurement, CandidateMeasurement]
@@ -79,11 +80,11 @@ def ratio_uncertainty(measurement: CandidateMeasurement, other: CandidateMeasure
 def time_checked_shapes(verifier: Verifier, text: str, timed: Pair) -> tuple[ShapeSpeedup, ...]:
     """The speed-up of a verified program at the shape that was asked for, and at those where its outputs were
     compared."""
-    shapes = [_shape(timed[0].arguments, "timed", timed[0].duration_ns, timed[1].duration_ns)]
+    shapes = [_shape(timed[0].arguments, TIMED, timed[0].duration_ns, timed[1].duration_ns)]
     for size in verifier.sizes:
         conditions = verifier.run_conditions(size)
         before, after = verifier.reference_trial(conditions), verifier.candidate_trial(text, conditions)
-        shapes.append(_shape(size, "checked", before.duration_ns, after.duration_ns))
+        shapes.append(_shape(size, CHECKED, before.duration_ns, after.duration_ns))
     return tuple(shapes)
 
 
@@ -100,9 +101,20 @@ def time_drawn_shapes(verifier: Verifier, text: str, timed: Pair, clock: Clock) 
     return tuple(shapes)
 
 
-def is_slower_somewhere(shapes: Sequence[ShapeSpeedup]) -> bool:
-    """Whether a program loses at a shape that the search never saw."""
-    return any(shape.speedup < 1 - GAIN for shape in shapes if shape.kind == DRAWN)
+def join_shapes(checked: Sequence[ShapeSpeedup], drawn: Sequence[ShapeSpeedup]) -> tuple[ShapeSpeedup, ...]:
+    """All shapes that were timed, each once: one that was drawn may have been checked, too."""
+    sizes = {shape.arguments for shape in drawn}
+    return (*(shape for shape in checked if shape.kind != CHECKED or shape.arguments not in sizes), *drawn)
+
+
+def list_losses(shapes: Sequence[ShapeSpeedup]) -> tuple[ShapeSpeedup, ...]:
+    """The shapes at which a program loses, of those that it was not chosen for: drawn ones, and checked ones with
+    enough work that it matters."""
+    least_ns = max((shape.before_ns for shape in shapes if shape.kind == TIMED), default=math.inf) / STRETCH
+    counted = (
+        shape for shape in shapes if shape.kind == DRAWN or (shape.kind == CHECKED and shape.before_ns >= least_ns)
+    )
+    return tuple(shape for shape in counted if shape.speedup < 1 - GAIN)
 
 
 def _shape(arguments: Arguments, kind: str, before_ns: float, after_ns: float) -> ShapeSpeedup:

@@ -149,11 +149,11 @@ class OptimizeDocument(TabularDocument):
     """The document of `synth optimize --json`. `status`: "improved", "unchanged" (nothing found is faster and correct)
     or "refused" (`reason`). `step`: the last of the steps that led to the result; `uncertainty`: of the speed-up,
     relative; `refused`: why work-items of a kernel cannot be assigned otherwise. `ended`: what ended the search;
-    `shapes`: the speed-up at each shape that was timed, of an improved program; `holds`: nothing is lost at those that
-    the search never saw; `dispatch`: kernels that are changed for some sizes alone -> for which. `left_out`: analyses
-    that failed by a fault of their own -> the error. `limited`: kernels whose order of groups stays, as do loops that
-    groups could share, or launches that could be joined -> why. `llm`: with --llm. Of Python scripts (`language`
-    "triton"): `gains` by kernel, and `refusals`, the codes of `refused`."""
+    `shapes`: the speed-up at each shape that was timed, of an improved program; `holds`: nothing is lost at those of
+    them with about as much work; `dispatch`: kernels that are changed for some sizes alone -> for which. `left_out`:
+    analyses that failed by a fault of their own -> the error. `limited`: kernels whose order of groups stays, as do
+    loops that groups could share, or launches that could be joined -> why. `llm`: with --llm. Of Python scripts
+    (`language` "triton"): `gains` by kernel, and `refusals`, the codes of `refused`."""
 
     path: str
     arch: str

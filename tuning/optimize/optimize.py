@@ -17,7 +17,8 @@ from hipsynth.tuning.optimize.candidates import SearchState, launch_blocks
 from hipsynth.tuning.optimize.confirm import (
     ConfirmedTimings,
     Pair,
-    is_slower_somewhere,
+    join_shapes,
+    list_losses,
     ratio_uncertainty,
     time_checked_shapes,
     time_drawn_shapes,
@@ -92,8 +93,13 @@ class OptimizeResult:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing is lost at the shapes that the search never saw."""
-        return not is_slower_somewhere(self.shapes)
+        """Whether nothing is lost at other shapes with about as much work."""
+        return not self.losses
+
+    @property
+    def losses(self) -> tuple[ShapeSpeedup, ...]:
+        """The shapes at which the answer is slower than the original."""
+        return list_losses(self.shapes)
 
     @property
     def speedup(self) -> float:
@@ -159,10 +165,10 @@ def optimize_program(request: OptimizeRequest, say: Callable[[str], None] = lamb
         verification = _verify_state(verifier, state, timed)
         say(f"verified: {verification.failure or 'every check passed'}")
         if verification.passed:
-            reason = "it is slower at another shape: see `shapes`" if is_slower_somewhere(drawn) else ""
+            shapes = join_shapes(time_checked_shapes(verifier, state.text, timed), drawn)
+            reason = "it is slower at another shape: see `shapes`" if list_losses(shapes) else ""
             improved = _build_result("improved", reason, timed, search, verification, request.text, refused, state)
-            checked = time_checked_shapes(verifier, state.text, timed)
-            return replace(improved, shapes=(*checked, *drawn), guards=state.guards)
+            return replace(improved, shapes=shapes, guards=state.guards)
         failure = failure or verification.failure
         if clock.late:
             break
@@ -205,9 +211,9 @@ def _list_gains(
         if after.duration_ns * (1 + GAIN + ratio_uncertainty(before, after)) > before.duration_ns:
             continue
         gain = state, timed, time_drawn_shapes(verifier, state.text, timed, timings.clock)
-        if is_slower_somewhere(gain[2]) and not timings.clock.late:
+        if list_losses(gain[2]) and not timings.clock.late:
             gain = _guard_sizes(search, verifier, timings, states[-1], gain) or gain
-        if is_slower_somewhere(gain[2]) and len(losing) < MOST_LOSING and not timings.clock.late:
+        if list_losses(gain[2]) and len(losing) < MOST_LOSING and not timings.clock.late:
             losing.append(gain)
         else:
             yield gain
@@ -229,7 +235,7 @@ def _guard_sizes(
         return None
     again = timings.confirm_pair(verifier.original, origin.found, guarded)
     shapes = time_drawn_shapes(verifier, text, again, timings.clock)
-    return None if is_slower_somewhere(shapes) or not shapes else (guarded, again, shapes)
+    return None if list_losses(shapes) or not shapes else (guarded, again, shapes)
 
 
 def _write_guarded(

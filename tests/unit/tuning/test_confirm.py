@@ -7,9 +7,19 @@ from dataclasses import replace
 import pytest
 from fake_tuning import TEXT, parsed, without_simulator
 
+from hipsynth.cli.optimize import result_summary
+from hipsynth.cli.output import describe_speedup
 from hipsynth.core.kernel_record import KernelRecord, Sampling, Work
 from hipsynth.tuning.optimize.candidates import SearchState
-from hipsynth.tuning.optimize.confirm import DRAWN, ConfirmedTimings, draw_shapes
+from hipsynth.tuning.optimize.confirm import (
+    CHECKED,
+    DRAWN,
+    TIMED,
+    ConfirmedTimings,
+    draw_shapes,
+    join_shapes,
+    list_losses,
+)
 from hipsynth.tuning.optimize.documents import SearchEnd, ShapeSpeedup, VerificationCheck
 from hipsynth.tuning.optimize.evaluate import (
     COMPILE_S,
@@ -97,6 +107,38 @@ def test_a_gain_that_is_lost_at_another_shape_is_not_the_answer_if_another_holds
     assert answer.status == "improved" and answer.holds is holds
     assert all(mark in answer.text for mark in losing) is not holds and (answer.speedup < 3.0) is holds
     assert bool(answer.reason) is not holds
+
+
+def test_checked_shapes_count_that_have_about_as_much_work() -> None:
+    first = ShapeSpeedup((), TIMED, 800.0, 400.0, 2.0)
+    large, small = (ShapeSpeedup((str(ns),), CHECKED, ns, 2 * ns, 0.5) for ns in (100.0, 99.0))
+    drawn = ShapeSpeedup(("99.0",), DRAWN, 90.0, 45.0, 2.0)
+    assert list_losses((first, large, small, drawn)) == (large,)
+    assert join_shapes((first, large, small), (drawn,)) == (first, large, drawn), "each shape once"
+
+
+def test_the_summary_says_beside_the_speed_up_where_it_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_simulator(monkeypatch)
+    answer = optimize_program(OptimizeRequest(TEXT, target_of("gfx942"), 30.0))
+    shapes = (ShapeSpeedup((), TIMED, 8.0, 4.0, 2.0), ShapeSpeedup(("64", "9"), CHECKED, 4.0, 10.0, 0.4))
+    (line,) = (line for line in result_summary(replace(answer, shapes=shapes), None).splitlines() if " us -> " in line)
+    assert line.endswith("times as fast, but 2.50 times slower at 64 9: keep the original for such sizes")
+
+
+@pytest.mark.parametrize(
+    ("speedup", "text"),
+    [
+        (2.0, "2.00 times as fast"),
+        (0.996, "1.00 times as fast"),
+        (0.8, "1.25 times slower"),
+        (1 / 43, "43.0 times slower"),
+        (1 / 430, "430 times slower"),
+        (1 / 1234, "1234 times slower"),
+        (0.0, "over 10000 times slower"),
+    ],
+)
+def test_slower_programs_are_called_so(speedup: float, text: str) -> None:
+    assert describe_speedup(speedup) == text
 
 
 @pytest.mark.parametrize(("late", "reason"), [(False, "fails a check: races: two"), (True, "the clock ended before")])
