@@ -197,7 +197,7 @@ def drive_model(
 
 def result_summary(result: OptimizeResult, patched: Path | None) -> str:
     """What the search found, for a terminal; `patched`: where the faster program was written."""
-    less = "only hints and unrolling" if result.language == "hip" else "meta-parameters stay"
+    less = "no rewriting by work-item" if result.language == "hip" else "meta-parameters stay"
     lines = [f"kernel {name}: {less}, because {why}" for name, why in result.refused.items()]
     lines += [f"kernel {name}: {_STAYS[why]}, because {why.meaning}" for name, why in result.limited.items()]
     lines += [f"{name} was left out, by a fault of its own: {why}" for name, why in result.left_out.items()]

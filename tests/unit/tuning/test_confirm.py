@@ -122,6 +122,8 @@ def test_the_summary_says_beside_the_speed_up_where_it_is_lost(monkeypatch: pyte
     answer = optimize_program(OptimizeRequest(TEXT, target_of("gfx942"), 30.0))
     shapes = (ShapeSpeedup((), TIMED, 8.0, 4.0, 2.0), ShapeSpeedup(("64", "9"), CHECKED, 4.0, 10.0, 0.4))
     (line,) = (line for line in result_summary(replace(answer, shapes=shapes), None).splitlines() if " us -> " in line)
+    shared = replace(answer, refused={"k": "it uses __shared__"})
+    assert "kernel k: no rewriting by work-item, because it uses __shared__" in result_summary(shared, None)
     assert line.endswith("times as fast, but 2.50 times slower at 64 9: keep the original for such sizes")
 
 
