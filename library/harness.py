@@ -3,7 +3,9 @@ one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,45 @@ from hipsynth.library.programs import read_nonempty, read_source
 
 if TYPE_CHECKING:
     from hipsynth.profiling.backends.protocol import Target
+
+
+_PLACE = r"(?P<line>\d+):(?P<column>\d+): "
+_PARSED = re.compile(rf"(?:syntax_error|missing_include): {_PLACE}")
+_MISSING = re.compile(r"'[^'\n]+' file not found")
+
+
+@contextmanager
+def name_messages(path: Path, text: str) -> Iterator[None]:
+    """BadInput about a line of the text that a file was read as gets the file's own name and line, or those of the
+    header that the line is from; where a header is missing, the remedy is the option that names its folder."""
+
+    from hipsynth.source.own_headers import find_line
+
+    def write_place(match: re.Match[str]) -> str:
+        header, line = find_line(text, int(match["line"]))
+        return f"{header or path}:{line}:{match['column']}: "
+
+    try:
+        yield
+    except BadInput as error:
+        from hipsynth.tuning.trial.run import TRIAL_FILE
+
+        compiled = re.sub(rf"{re.escape(TRIAL_FILE)}:{_PLACE}", write_place, error.cause)
+        parsed = _PARSED.match(error.cause)
+        error.cause = (_PARSED.sub(write_place, compiled, count=1) if parsed else compiled).replace(
+            TRIAL_FILE, str(path)
+        )
+        if parsed:
+            error.cause += _quote_line(text, int(parsed["line"]))
+        if _MISSING.search(error.cause):
+            error.remedy = "give the folder that has it: -I FOLDER"
+        raise
+
+
+def _quote_line(text: str, line: int) -> str:
+    """The line of a text below a message about it, "" if there is none."""
+    rows = text.splitlines()[line - 1 : line]
+    return "".join(f"\n    {row.strip()[:200]}" for row in rows)
 
 
 def read_runnable(path: Path, target: Target, includes: Sequence[str] = ()) -> tuple[str, tuple[str, ...]]:
@@ -26,7 +67,8 @@ def read_runnable(path: Path, target: Target, includes: Sequence[str] = ()) -> t
     text = write_in_headers(read_nonempty(path), path.parent, [Path(folder) for folder in includes])
     if not lacks_main(text):
         return text, ()
-    harnessed = add_fitting_main(text, target)
+    with name_messages(path, text):
+        harnessed = add_fitting_main(text, target)
     return harnessed.text, harnessed.notes
 
 

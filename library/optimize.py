@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hipsynth.core.errors import UsageError
-from hipsynth.library.harness import read_runnable
+from hipsynth.library.harness import name_messages, read_runnable
 from hipsynth.library.programs import check_hip_only, has_script_suffix
 from hipsynth.library.scripts import open_script_trials
 from hipsynth.simulator.devices import choose_arch
@@ -69,7 +69,8 @@ def optimize(
         clock_s=clock_s,
         allow=frozenset({"fast-math"} if allow_fast_math else ()),
     )
-    result = optimize_program(request, say)
+    with name_messages(file, text):
+        result = optimize_program(request, say)
     return result.document(file, target_arch, flags, write_optimized(result, file, out))
 
 

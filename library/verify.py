@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hipsynth.core.errors import BadInput
-from hipsynth.library.harness import read_compared
+from hipsynth.library.harness import name_messages, read_compared
 from hipsynth.library.programs import check_hip_only, has_script_suffix, read_source
 from hipsynth.library.scripts import open_script_trials
 from hipsynth.simulator.devices import choose_arch
@@ -17,7 +17,7 @@ from hipsynth.tuning.optimize.documents import VerifyDocument
 if TYPE_CHECKING:
     from hipsynth.profiling.backends.protocol import Target
     from hipsynth.tuning.optimize.scripts.optimize_script import ScriptRequest
-    from hipsynth.tuning.optimize.verification.verify_change import VerifyRequest, VerifyResult
+    from hipsynth.tuning.optimize.verification.verify_change import VerifyResult
 
 
 def verify(
@@ -45,7 +45,7 @@ def verify(
     """
     from hipsynth.toolchain import sandbox
     from hipsynth.tuning.optimize.scripts.optimize_script import ScriptRequest
-    from hipsynth.tuning.optimize.verification.verify_change import VerifyRequest
+    from hipsynth.tuning.optimize.verification.verify_change import VerifyRequest, verify_change
     from hipsynth.tuning.trial import target_of
 
     sandbox.require_sandbox()
@@ -59,7 +59,8 @@ def verify(
     allowed = frozenset({"fast-math"} if allow_fast_math else ())
     target = target_of(target_arch, flags, device)
     request = VerifyRequest(*_read_texts(files, target, includes, say), target, tuple(args), checks, allowed)
-    return _verify_texts(request, files[0].name, on_stage).document(*files, target_arch, flags)
+    with name_messages(files[0], request.original):
+        return verify_change(request, on_stage).document(*files, target_arch, flags)
 
 
 def _read_texts(
@@ -69,18 +70,6 @@ def _read_texts(
     for note in notes:
         say(note)
     return text, changed
-
-
-def _verify_texts(request: VerifyRequest, name: str, on_stage: Callable[[str], None]) -> VerifyResult:
-    """Answers a request about HIP programs; `name`: of the original's file, for messages."""
-    from hipsynth.tuning.optimize.verification.verify_change import verify_change
-    from hipsynth.tuning.trial.run import TRIAL_FILE
-
-    try:
-        return verify_change(request, on_stage)
-    except BadInput as error:
-        error.cause = error.cause.replace(TRIAL_FILE, name)
-        raise
 
 
 def _are_scripts(files: tuple[Path, Path]) -> bool:

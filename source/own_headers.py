@@ -18,6 +18,9 @@ _WRITTEN_IN = re.compile(
     r"^// own header (?P<sum>[0-9a-f]{8}) begins: (?P<line>[^\n]*)\n(?P<header>.*?)\n// own header (?P=sum) ends$",
     re.MULTILINE | re.DOTALL,
 )
+_BEGIN_LINE = re.compile(r'// own header [0-9a-f]{8} begins: .*?["<](?P<name>[^">]+).*')
+_END_LINE = re.compile(r"// own header [0-9a-f]{8} ends")
+_GUARD = "HIPSYNTH_OWN_HEADER_"
 MOST_HEADERS = 400  # that are written in
 
 
@@ -39,6 +42,23 @@ def take_out_headers(text: str) -> str:
         return match["line"] if _checksum(match["header"]) == match["sum"] else match[0]
 
     return _WRITTEN_IN.sub(replace_header, text)
+
+
+def find_line(text: str, line: int) -> tuple[str, int]:
+    """Where a line of a text with headers written in stands: the header's name as it is included, "" for the text
+    itself, and the line there, both from 1."""
+    names, numbers = [""], [0]  # of the text, and of the headers that the line is in
+    for row in text.splitlines()[:line]:
+        if _END_LINE.fullmatch(row) and len(names) > 1:
+            names.pop()
+            numbers.pop()
+        elif not row.startswith((f"#ifndef {_GUARD}", f"#define {_GUARD}")):  # of `#pragma once` an empty line is left
+            numbers[-1] += 1
+        begins = _BEGIN_LINE.fullmatch(row)
+        if begins:
+            names.append(begins["name"])
+            numbers.append(0)
+    return names[-1], max(1, numbers[-1])
 
 
 def _checksum(header: str) -> str:
@@ -63,7 +83,7 @@ class _HeaderWriter:
             header = self._guard_header(path, read_regular(path, SOURCE_BYTES).decode(errors="replace"))
             header = self.write_in(header, path.parent, (*inside, path)).rstrip()
             checksum = _checksum(header)
-            return f"{_BEGIN.format(checksum, match[0].strip())}\n{header}\n{_END.format(checksum)}"
+            return f"{_BEGIN.format(checksum, match[0])}\n{header}\n{_END.format(checksum)}"
 
         return INCLUDE_LINE.sub(replace_line, text)
 
@@ -71,7 +91,7 @@ class _HeaderWriter:
         """A header's text with a guard in place of `#pragma once`, which does not work inside another file."""
         if not PRAGMA_ONCE_LINE.search(header):
             return header
-        guard = self.guards.setdefault(path, f"HIPSYNTH_OWN_HEADER_{len(self.guards)}")
+        guard = self.guards.setdefault(path, f"{_GUARD}{len(self.guards)}")
         return f"#ifndef {guard}\n#define {guard}\n{PRAGMA_ONCE_LINE.sub('', header).rstrip()}\n#endif"
 
     def _find_header(self, name: str, folder: Path) -> Path | None:

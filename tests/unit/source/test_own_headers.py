@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.source.own_headers import take_out_headers, write_in_headers
+from hipsynth.source.own_headers import find_line, take_out_headers, write_in_headers
 
 PROGRAM = '#include <vector>\n#include "sizes.hpp"\n  #  include "sizes.hpp"  // again\nint main() { return COUNT; }\n'
 
@@ -28,10 +28,21 @@ def test_headers_are_written_in_where_they_are_included(tmp_path: Path) -> None:
 def test_headers_that_were_not_changed_are_included_again(tmp_path: Path) -> None:
     text = write_in_headers(PROGRAM, tmp_path, [write_header_files(tmp_path)])
     changed = text.replace("return COUNT", "return COUNT + 1")
-    again = PROGRAM.replace("return COUNT", "return COUNT + 1").replace("  #  inc", "#  inc")
+    again = PROGRAM.replace("return COUNT", "return COUNT + 1")
     assert take_out_headers(changed) == again
     other = take_out_headers(text.replace("#define UNIT 3", "#define UNIT 4", 1))
     assert other.count("#define UNIT 4") == 1 and "#define UNIT 3" not in other, "what was changed stays written in"
+
+
+def test_lines_are_found_in_the_files_that_have_them(tmp_path: Path) -> None:
+    folder = write_header_files(tmp_path)
+    text = write_in_headers(PROGRAM, tmp_path, [folder])
+    sizes, units = ((folder / f"{name}.hpp").read_text().splitlines() for name in ("sizes", "units"))
+    for line, row in enumerate(text.splitlines(), 1):
+        name, number = find_line(text, line)
+        if "own header" not in row and "HIPSYNTH" not in row and row:
+            rows = {"": PROGRAM.splitlines(), "sizes.hpp": sizes, "units.hpp": units}[name]
+            assert (row == "#endif" and number > len(rows)) or row == rows[number - 1], (line, row, name, number)
 
 
 def test_a_header_that_is_nowhere_stays_included(tmp_path: Path) -> None:
