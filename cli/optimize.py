@@ -11,7 +11,7 @@ import click
 
 from hipsynth.cli.options import Duration, NamedPath, check_args_option, json_option, one_target_options
 from hipsynth.cli.output import describe_speedup, print_json
-from hipsynth.cli.programs import include_option, split_run_arguments
+from hipsynth.cli.programs import define_option, include_option, split_run_arguments, with_defines
 from hipsynth.core.errors import UsageError
 from hipsynth.core.reasons import Reason
 
@@ -63,6 +63,7 @@ MODEL_S = 900.0  # of a model's run, where --clock is not given
 @one_target_options
 @click.option("--flags", default=DEFAULT_FLAGS, show_default=True, help="Compiler flags.")
 @include_option
+@define_option
 @click.option(
     "--budget", type=Duration(1.0, 24 * 3600.0), default=60.0, show_default="60s", metavar="30s|2m",
     help="Work of the search, in seconds at fixed prices.",
@@ -98,6 +99,7 @@ def command(
     device: str,
     flags: str,
     includes: tuple[str, ...],
+    defines: tuple[str, ...],
     budget: float,
     clock: float,
     check_args: tuple[str, ...],
@@ -116,7 +118,7 @@ def command(
 
     ARGS after `--` are the program's arguments in the runs that are timed.
     """
-    from hipsynth.library.harness import read_runnable
+    from hipsynth.library.harness import name_messages, read_runnable
     from hipsynth.library.optimize import choose_output, search_script
     from hipsynth.library.programs import check_hip_only, has_script_suffix
     from hipsynth.toolchain import sandbox
@@ -126,12 +128,13 @@ def command(
 
     sandbox.require_sandbox()
     choose_output(file, out)
+    has_flags, flags = flags != DEFAULT_FLAGS, with_defines(flags, defines)
     target, sizes = target_of(arch, flags, device), [split_run_arguments("--check-args", check) for check in check_args]
     say: Callable[[str], None] = (lambda line: None) if as_json else click.echo
     if has_script_suffix(file):
-        options = {"--flags": flags != DEFAULT_FLAGS, "--allow": bool(allowed), "--llm": url is not None,
+        options = {"--flags": has_flags, "--allow": bool(allowed), "--llm": url is not None,
                    "--journal": journal is not None, "--trace": trace is not None, "--model": bool(model),
-                   "-I": bool(includes)}  # fmt: skip
+                   "-I": bool(includes), "-D": bool(defines)}  # fmt: skip
         check_hip_only(file, options)
         question = ScriptRequest(target, arguments, tuple(sizes), budget, clock)
         return print_answer(search_script(file, question, say), file, (arch, ""), out, as_json)
@@ -143,13 +146,15 @@ def command(
     if url is None:
         if model or trace:
             raise UsageError("--model and --trace belong to --llm", remedy="give --llm URL, too")
-        outcome = optimize_program(request, say)
+        with name_messages(file, text):
+            outcome = optimize_program(request, say)
     else:
         from hipsynth.tuning.agent.agent_loop import AgentSettings
 
         manner = AgentSettings(model, calls, tokens, clock or MODEL_S)
         where = trace or Path(f"{file.stem}.trace.jsonl")
-        outcome, about = drive_model(request, url, api_key_env, manner, where, say)
+        with name_messages(file, text):
+            outcome, about = drive_model(request, url, api_key_env, manner, where, say)
     return print_answer(outcome, file, (arch, flags), out, as_json, about)
 
 

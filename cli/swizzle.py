@@ -8,7 +8,7 @@ import click
 
 from hipsynth.cli.options import Duration, NamedPath, json_option, one_target_options, timeout_option
 from hipsynth.cli.output import print_json, print_note
-from hipsynth.cli.programs import split_run_arguments
+from hipsynth.cli.programs import define_option, include_option, split_run_arguments, with_defines
 from hipsynth.core.errors import UsageError
 
 EPILOG = """\b
@@ -25,6 +25,8 @@ The program runs in the simulator; its work-groups are followed to see which lin
 are ranked by a model of the chiplets' L2s, the best run, and the winner is kept if it is a bijection, its outputs are
 equal bit for bit, and it is faster by more than is uncertain, or hits more in the L2 in the same time. A patched
 program (FILE.swizzled.hip or .py, or --out) and a patch beside it are written only then.
+
+Headers that lie beside FILE or in a folder of -I are found; one that is changed is written into the patched program.
 
 In a Python script, the calls of tl.program_id in a Triton kernel are replaced, and what its kernels write to tensors
 is compared.
@@ -43,6 +45,8 @@ DEFAULT_FLAGS = "-O3"
 @click.argument("args", nargs=-1, metavar="[-- ARGS...]")
 @one_target_options
 @click.option("--flags", default=DEFAULT_FLAGS, show_default=True, help="Compiler flags.")
+@include_option
+@define_option
 @click.option("--kernel", "kernels", multiple=True, metavar="NAME", help="Only kernels that match; repeatable.")
 @click.option("--mapping", default="", metavar="EXPRESSION", help="Check and try this mapping alone.")
 @click.option("--tries", default=4, show_default=True, type=click.IntRange(1, 200), help="Mappings executed at first.")
@@ -60,6 +64,8 @@ def command(
     arch: str,
     device: str,
     flags: str,
+    includes: tuple[str, ...],
+    defines: tuple[str, ...],
     kernels: tuple[str, ...],
     mapping: str,
     tries: int,
@@ -77,14 +83,15 @@ def command(
     from hipsynth.tuning.swizzle.search import SwizzleSettings
     from hipsynth.tuning.trial import target_of
 
-    check_hip_only(file, {"--flags": flags != DEFAULT_FLAGS})
+    check_hip_only(file, {"--flags": flags != DEFAULT_FLAGS, "-I": bool(includes), "-D": bool(defines)})
+    flags = with_defines(flags, defines)
     devices.device_of(arch, device)
     chosen = out or file.with_name(f"{file.stem}.swizzled{'.py' if has_script_suffix(file) else '.hip'}")
     if chosen.exists() and chosen.samefile(file):
         raise UsageError(f"--out {chosen} is the program itself", remedy="name another file")
     checked = None if check_args is None else split_run_arguments("--check-args", check_args)
     question = SwizzleSettings(target_of(arch, flags, device), args, checked, tries, mapping, kernels, timeout, clock)
-    text, result = swizzle_program(file, question, print_note)
+    text, result = swizzle_program(file, question, print_note, includes)
     changed = result.text != text
     difference = chosen.with_name(chosen.name + ".patch")
     if changed:

@@ -9,7 +9,7 @@ import click
 
 from hipsynth.cli.options import NamedPath, check_args_option, json_option, one_target_options
 from hipsynth.cli.output import StatusLine, describe_speedup, print_json
-from hipsynth.cli.programs import include_option, split_run_arguments
+from hipsynth.cli.programs import check_script_options, define_option, include_option, split_run_arguments, with_defines
 from hipsynth.core.errors import PartialFailure
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ compared, because a file cannot be read or the original does not run.
 @one_target_options
 @click.option("--flags", default="-O3", show_default=True, help="Compiler flags.")
 @include_option
+@define_option
 @check_args_option("Arguments of a small run to verify; repeatable.")
 @click.option(
     "--allow", "allowed", multiple=True, type=click.Choice(["fast-math"]), help="Changes of results; repeatable."
@@ -55,6 +56,7 @@ def command(
     device: str,
     flags: str,
     includes: tuple[str, ...],
+    defines: tuple[str, ...],
     check_args: tuple[str, ...],
     allowed: tuple[str, ...],
     as_json: bool,
@@ -65,13 +67,14 @@ def command(
     """
     from hipsynth.library.verify import verify
 
+    check_script_options(original, "", defines, {})
     with StatusLine(f"verifying {changed.name}") as status:
         document = verify(
             original,
             changed,
             arch=arch,
             device=device,
-            flags=flags,
+            flags=with_defines(flags, defines),
             args=arguments,
             check_args=[split_run_arguments("--check-args", check) for check in check_args],
             allow_fast_math="fast-math" in allowed,

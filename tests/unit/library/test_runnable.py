@@ -44,6 +44,40 @@ def test_a_template_alone_is_refused_with_the_reason(tmp_path: Path) -> None:
         read_runnable(path, TARGET)
 
 
+BROKEN = KERNEL.replace("if (i < n)", "if (i < n") + "int main() {}\n"
+
+
+@pytest.mark.parametrize("verb", ["optimize", "swizzle", "verify"])
+def test_messages_name_the_file_and_the_line(tmp_path: Path, verb: str) -> None:
+    path, header = tmp_path / "a.hip", tmp_path / "b.h"
+    files = [str(path)] * (2 if verb == "verify" else 1)
+    path.write_text(BROKEN)
+    with pytest.raises(BadInput, match=r"a\.hip:3:53: .*expected '\)'"):
+        CliRunner().invoke(cli, [verb, *files], standalone_mode=False, catch_exceptions=False)
+    path.write_text('#include "gone.h"\n' + KERNEL + "int main() {}\n")
+    with pytest.raises(BadInput, match=r"a\.hip:1:10: .*'gone\.h' file not found(.|\n)*-I FOLDER"):
+        CliRunner().invoke(cli, [verb, *files], standalone_mode=False, catch_exceptions=False)
+    path.write_text('#include "b.h"\nint main() {}\n')
+    header.write_text("#pragma once\n" + BROKEN)
+    with pytest.raises(BadInput, match=r"b\.h:4:53: .*expected '\)'"):
+        CliRunner().invoke(cli, [verb, *files], standalone_mode=False, catch_exceptions=False)
+
+
+def test_headers_and_macros_are_given_as_to_a_compiler(tmp_path: Path) -> None:
+    path, folder = tmp_path / "a.hip", tmp_path / "common"
+    folder.mkdir()
+    (folder / "b.h").write_text("#define TWICE(x) ((x) * 2)\n")
+    host = "int main() { float* x; (void)hipMalloc(&x, 1 << 20); scale<<<N / 256, 256>>>(N, x); return 0; }\n"
+    path.write_text('  #include "b.h"\n' + KERNEL.replace("x[i] *= 2", "x[i] = TWICE(x[i])") + host)
+    given = ["-I", str(folder), "-D", "N=65536"]
+    swizzled = CliRunner().invoke(cli, ["swizzle", str(path), *given], standalone_mode=False, catch_exceptions=False)
+    assert "scale: " in swizzled.stdout
+    verified = CliRunner().invoke(cli, ["verify", str(path), str(path), *given], standalone_mode=False)
+    assert "verified; 1.00 times as fast" in verified.stdout, verified.output
+    arguments = ["optimize", str(path), *given, "--budget", "1s", "--out", str(tmp_path / "c.hip")]
+    assert CliRunner().invoke(cli, arguments, standalone_mode=False).return_value == 0
+
+
 def test_the_verb_optimizes_a_kernel_alone(tmp_path: Path) -> None:
     path = tmp_path / "scale.hip"
     path.write_text(KERNEL)
