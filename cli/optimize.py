@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hipsynth.cli.options import Duration, NamedPath, check_args_option, json_option, one_target_options
-from hipsynth.cli.output import describe_speedup, print_json
+from hipsynth.cli.output import describe_speedup, print_json, say_if_replaced
 from hipsynth.cli.programs import define_option, include_option, split_run_arguments, with_defines
 from hipsynth.core.errors import UsageError
 from hipsynth.core.reasons import Reason
@@ -127,7 +127,7 @@ def command(
     from hipsynth.tuning.trial import target_of
 
     sandbox.require_sandbox()
-    choose_output(file, out)
+    say_if_replaced(choose_output(file, out, includes))
     has_flags, flags = flags != DEFAULT_FLAGS, with_defines(flags, defines)
     target, sizes = target_of(arch, flags, device), [split_run_arguments("--check-args", check) for check in check_args]
     say: Callable[[str], None] = (lambda line: None) if as_json else click.echo

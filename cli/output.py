@@ -8,6 +8,7 @@ import shutil
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Self
 
 import click
@@ -33,6 +34,12 @@ def print_note(text: str) -> None:
     """Prints a status line on stderr if stderr is a terminal."""
     if sys.stderr.isatty():
         click.echo(text, err=True)
+
+
+def say_if_replaced(path: Path) -> None:
+    """Says before long work that its result goes where a file is already."""
+    if path.is_file():
+        click.echo(f"note: {path} exists: what is found replaces it; --out names another file", err=True)
 
 
 def describe_speedup(speedup: float) -> str:

@@ -7,9 +7,8 @@ from pathlib import Path
 import click
 
 from hipsynth.cli.options import Duration, NamedPath, json_option, one_target_options, timeout_option
-from hipsynth.cli.output import print_json, print_note
+from hipsynth.cli.output import print_json, print_note, say_if_replaced
 from hipsynth.cli.programs import define_option, include_option, split_run_arguments, with_defines
-from hipsynth.core.errors import UsageError
 
 EPILOG = """\b
 Examples:
@@ -76,7 +75,7 @@ def command(
     as_json: bool,
 ) -> int:
     """Remap a kernel's work-groups to a GPU's chiplets, with a proof."""
-    from hipsynth.library.programs import check_hip_only, has_script_suffix
+    from hipsynth.library.programs import check_hip_only, check_keeps_program, has_script_suffix
     from hipsynth.library.swizzle import swizzle_program
     from hipsynth.simulator import devices
     from hipsynth.tuning.swizzle import report
@@ -87,8 +86,8 @@ def command(
     flags = with_defines(flags, defines)
     devices.device_of(arch, device)
     chosen = out or file.with_name(f"{file.stem}.swizzled{'.py' if has_script_suffix(file) else '.hip'}")
-    if chosen.exists() and chosen.samefile(file):
-        raise UsageError(f"--out {chosen} is the program itself", remedy="name another file")
+    check_keeps_program(chosen, file, includes)
+    say_if_replaced(chosen)
     checked = None if check_args is None else split_run_arguments("--check-args", check_args)
     question = SwizzleSettings(target_of(arch, flags, device), args, checked, tries, mapping, kernels, timeout, clock)
     text, result = swizzle_program(file, question, print_note, includes)

@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hipsynth.core.errors import UsageError
 from hipsynth.library.harness import name_messages, read_runnable
-from hipsynth.library.programs import check_hip_only, has_script_suffix
+from hipsynth.library.programs import check_hip_only, check_keeps_program, has_script_suffix
 from hipsynth.library.scripts import open_script_trials
 from hipsynth.simulator.devices import choose_arch
 from hipsynth.tuning.optimize.documents import OptimizeDocument
@@ -49,7 +48,7 @@ def optimize(
 
     sandbox.require_sandbox()
     file, target_arch = Path(path), choose_arch(arch, device)
-    choose_output(file, out)
+    choose_output(file, out, includes)
     sizes = [tuple(words) for words in check_args]
     if has_script_suffix(file):
         check_hip_only(file, {"flags": flags != "-O3", "allow_fast_math": allow_fast_math, "includes": bool(includes)})
@@ -82,16 +81,13 @@ def search_script(file: Path, request: ScriptRequest, say: Callable[[str], None]
         return optimize_script(trials, request, say)
 
 
-def choose_output(file: Path, out: str | Path | None) -> Path:
+def choose_output(file: Path, out: str | Path | None, includes: Sequence[str] = ()) -> Path:
     """Where a faster program goes, by default NAME.optimized.hip (or .py) in the current folder. Raises UsageError if
-    that is the program itself, BadInput if it cannot be written."""
+    that is the program itself or a header of it, BadInput if it cannot be written."""
     from hipsynth.core.files import require_writable
 
     patched = Path(out or f"{file.stem}.optimized{'.py' if has_script_suffix(file) else '.hip'}")
-    if patched.exists() and file.exists() and patched.samefile(file):
-        raise UsageError(
-            f"{patched}: the program itself", cause="it would be overwritten", remedy="choose another --out"
-        )
+    check_keeps_program(patched, file, includes)
     require_writable(patched)
     return patched
 

@@ -52,6 +52,21 @@ def check_has_kernel(path: Path, text: str) -> None:
         raise BadInput(f"{path}: no kernel in the file", cause=cause, remedy="give the file that defines kernels")
 
 
+def check_keeps_program(path: Path, program: Path, includes: Sequence[str] = ()) -> None:
+    """Raises UsageError if a file that is to be written is a program itself, or a file that it includes. `includes`:
+    folders with headers of the program, beside its own."""
+    from hipsynth.source.own_headers import list_headers
+
+    if not (path.exists() and program.is_file()):
+        return
+    folders = [Path(folder) for folder in includes]
+    headers = [] if has_script_suffix(program) else list_headers(read_source(program), program.parent, folders)
+    kinds = {"the program itself": [program], "a file that the program includes": headers}
+    for kind, files in kinds.items():
+        if any(path.samefile(each) for each in files):
+            raise UsageError(f"{path}: {kind}", cause="it would be overwritten", remedy="choose another --out")
+
+
 def has_script_suffix(path: Path) -> bool:
     """Whether a path is that of a Python script."""
     return path.suffix == ".py"

@@ -34,6 +34,13 @@ def write_in_headers(text: str, folder: Path, include_folders: Sequence[Path] = 
     return _HeaderWriter(folder, tuple(include_folders)).write_in(text, folder, ())
 
 
+def list_headers(text: str, folder: Path, include_folders: Sequence[Path] = ()) -> list[Path]:
+    """The files that write_in_headers() would write in. Raises what it does."""
+    writer = _HeaderWriter(folder, tuple(include_folders))
+    writer.write_in(text, folder, ())
+    return list(writer.paths)
+
+
 def take_out_headers(text: str) -> str:
     """A text whose headers were written in, with the lines that include them instead; headers that were changed since
     stay written in."""
@@ -71,6 +78,7 @@ class _HeaderWriter:
         self.roots = [root.resolve() for root in (folder, *include_folders)]
         self.guards: dict[Path, str] = {}  # of headers that say `#pragma once`
         self.written = 0
+        self.paths: dict[Path, None] = {}
 
     def write_in(self, text: str, folder: Path, inside: tuple[Path, ...]) -> str:
         """`inside`: the headers that the text lies in; one that includes itself is left out there."""
@@ -80,6 +88,7 @@ class _HeaderWriter:
             if path is None or path in inside or self.written >= MOST_HEADERS:
                 return match[0]
             self.written += 1
+            self.paths[path] = None
             header = self._guard_header(path, read_regular(path, SOURCE_BYTES).decode(errors="replace"))
             header = self.write_in(header, path.parent, (*inside, path)).rstrip()
             checksum = _checksum(header)

@@ -37,6 +37,13 @@ def test_the_output_of_a_search_is_checked_before_it(tmp_path: Path) -> None:
     assert choose_output(program, tmp_path / "new" / "faster.hip").parent.is_dir()
     with pytest.raises(UsageError, match="the program itself"):
         choose_output(program, tmp_path / "." / "k.hip")
+    header = tmp_path / "common" / "k.h"
+    header.parent.mkdir()
+    header.write_text("// constants\n")
+    program.write_text('#include "k.h"\n__global__ void k() {}\n')
+    with pytest.raises(UsageError, match="includes"):
+        choose_output(program, header, [str(header.parent)])
+    assert choose_output(program, header) == header, "another program's"
     for path in ("/proc/faster.hip", tmp_path):
         with pytest.raises(BadInput, match="cannot be written"):
             choose_output(program, path)

@@ -75,7 +75,9 @@ def test_headers_and_macros_are_given_as_to_a_compiler(tmp_path: Path) -> None:
     verified = CliRunner().invoke(cli, ["verify", str(path), str(path), *given], standalone_mode=False)
     assert "verified; 1.00 times as fast" in verified.stdout, verified.output
     arguments = ["optimize", str(path), *given, "--budget", "1s", "--out", str(tmp_path / "c.hip")]
-    assert CliRunner().invoke(cli, arguments, standalone_mode=False).return_value == 0
+    (tmp_path / "c.hip").write_text("// mine\n")
+    optimized = CliRunner().invoke(cli, arguments, standalone_mode=False)
+    assert optimized.return_value == 0 and "c.hip exists: what is found replaces it" in optimized.stderr
 
 
 def test_the_verb_optimizes_a_kernel_alone(tmp_path: Path) -> None:
