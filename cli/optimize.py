@@ -169,13 +169,14 @@ def print_answer(
     """Writes a faster program and prints the answer; `target`: architecture and flags, `about`: the model's run.
     Returns the exit code."""
     from hipsynth.core.errors import BadInput
-    from hipsynth.library.optimize import write_optimized
+    from hipsynth.library.optimize import diff_files, write_optimized
 
     patched = write_optimized(outcome, file, out)
+    difference = diff_files(file, patched) if patched else ""
     if as_json:
         print_json(outcome.document(file, *target, patched, about))
     else:
-        click.echo(result_summary(outcome, patched))
+        click.echo(result_summary(outcome, patched, difference))
         if about:
             click.echo(f"the model's run: {about.ended}, {about.calls} calls, {about.failed_calls} failed")
     return BadInput.exit_code if outcome.status == "refused" else 0
@@ -200,8 +201,9 @@ def drive_model(
     return outcome.found, outcome.document(manner.model, trace)
 
 
-def result_summary(result: OptimizeResult, patched: Path | None) -> str:
-    """What the search found, for a terminal; `patched`: where the faster program was written."""
+def result_summary(result: OptimizeResult, patched: Path | None, difference: str) -> str:
+    """What the search found, for a terminal; `patched`: where the faster program was written, with `difference` from
+    the file that was given."""
     less = "no rewriting by work-item" if result.language == "hip" else "meta-parameters stay"
     lines = [f"kernel {name}: {less}, because {why}" for name, why in result.refused.items()]
     lines += [f"kernel {name}: {_STAYS[why]}, because {why.meaning}" for name, why in result.limited.items()]
@@ -213,7 +215,7 @@ def result_summary(result: OptimizeResult, patched: Path | None) -> str:
     lines += [ended[result.ended]] if result.ended in ended else []
     if result.status != "improved":
         return "\n".join([*lines, f"{result.status}: {result.reason}"])
-    lines += [result.diff.rstrip(), ""]
+    lines += [difference.rstrip(), ""]
     for check in result.verification.checks:
         passed = {True: "passed", False: "FAILED", None: "not possible"}[check.passed]
         lines.append(f"{check.name.replace('_', ' ')}: {passed}{f' ({check.detail})' if check.detail else ''}")

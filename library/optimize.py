@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hipsynth.library.harness import name_messages, read_runnable
-from hipsynth.library.programs import check_hip_only, check_keeps_program, has_script_suffix
+from hipsynth.library.programs import check_hip_only, check_keeps_program, has_script_suffix, read_source
 from hipsynth.library.scripts import open_script_trials
 from hipsynth.simulator.devices import choose_arch
 from hipsynth.tuning.optimize.documents import OptimizeDocument
@@ -103,3 +104,10 @@ def write_optimized(result: OptimizeResult, file: Path, out: str | Path | None) 
     patched = choose_output(file, out)
     write_whole(patched, take_out_headers(result.text))
     return patched
+
+
+def diff_files(before: Path, after: Path) -> str:
+    """What a written program changes in the file that it was made from, as a unified diff with both names."""
+    rows = [read_source(path).splitlines(keepends=True) for path in (before, after)]
+    lines = difflib.unified_diff(*rows, str(before), str(after))
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from fake_tuning import TEXT, parsed, without_simulator
 
-from hipsynth.cli.optimize import result_summary
+from hipsynth.cli.optimize import print_answer, result_summary
 from hipsynth.cli.output import describe_speedup
 from hipsynth.core.kernel_record import KernelRecord, Sampling, Work
+from hipsynth.source.own_headers import write_in_headers
 from hipsynth.tuning.optimize.candidates import SearchState
 from hipsynth.tuning.optimize.confirm import (
     CHECKED,
@@ -121,10 +123,27 @@ def test_the_summary_says_beside_the_speed_up_where_it_is_lost(monkeypatch: pyte
     without_simulator(monkeypatch)
     answer = optimize_program(OptimizeRequest(TEXT, target_of("gfx942"), 30.0))
     shapes = (ShapeSpeedup((), TIMED, 8.0, 4.0, 2.0), ShapeSpeedup(("64", "9"), CHECKED, 4.0, 10.0, 0.4))
-    (line,) = (line for line in result_summary(replace(answer, shapes=shapes), None).splitlines() if " us -> " in line)
+    (line,) = (
+        line for line in result_summary(replace(answer, shapes=shapes), None, "").splitlines() if " us -> " in line
+    )
     shared = replace(answer, refused={"k": "it uses __shared__"})
-    assert "kernel k: no rewriting by work-item, because it uses __shared__" in result_summary(shared, None)
+    assert "kernel k: no rewriting by work-item, because it uses __shared__" in result_summary(shared, None, "")
     assert line.endswith("times as fast, but 2.50 times slower at 64 9: keep the original for such sizes")
+
+
+def test_the_printed_diff_is_of_the_files_as_they_are_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    without_simulator(monkeypatch)
+    path, patched = tmp_path / "a.hip", tmp_path / "b.hip"
+    (tmp_path / "k.h").write_text("#define N 1\n")
+    path.write_text('#include "k.h"\nint main() {}\n')
+    whole = write_in_headers(path.read_text(), tmp_path)
+    answer = optimize_program(OptimizeRequest(TEXT, target_of("gfx942"), 30.0))
+    answer = replace(answer, text=whole.replace("main() {}", "main() { return 0; }"))
+    print_answer(answer, path, ("gfx942", "-O3"), patched, as_json=False)
+    difference = f'--- {path}\n+++ {patched}\n@@ -1,2 +1,2 @@\n #include "k.h"\n-int main() {{}}\n+int main() {{ return'
+    assert difference in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
