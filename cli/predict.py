@@ -45,6 +45,8 @@ Examples:
   synth predict kernel.hip --arch gfx942 --tools
   synth predict matmul.py --arch gfx942 -- 4096
 
+Code that does not compile is answered too: the first note says so, and what the figures are of.
+
 Exit codes: 0 ok, 2 usage, 3 bad input or no answer, 4 toolchain missing, 5 a kernel has no answer.
 """
 

@@ -22,6 +22,9 @@ With `--json`, every verb prints exactly one JSON document on stdout; only varia
 `diagnostics` if a compiler gave them. Progress is shown on stderr: on a terminal at once, else a line a minute. Write
 values that begin with a dash as `--flags=-O3`.
 
+`synth predict` answers code that does not compile, with exit code 0: `source` says what the figures are of
+(`completed`, `last_compiled` or `text`; else `program`), and the first notes what the compiler says.
+
 """
 
 

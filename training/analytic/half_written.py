@@ -56,12 +56,12 @@ def predict_half_written(
     if completed is not None:
         result = predictor.predict_code(completed.text, completed.code, device, flags, question, start).document()
         return _widen(
-            replace(result, source="completed", notes=(*result.notes, *messages, _completion_note(completed)))
+            replace(result, source="completed", notes=(_completion_note(completed), *messages, *result.notes))
         )
     if last_compiled and last_compiled != source:
         try:
             result = predictor.predict(last_compiled, arch, flags, device, question).document()
-            return replace(result, source="last_compiled", notes=(*result.notes, *messages, LAST_COMPILED))
+            return replace(result, source="last_compiled", notes=(LAST_COMPILED, *messages, *result.notes))
         except BadInput:
             pass  # it compiled for another target
     if not outline_kernels(source):
@@ -112,7 +112,12 @@ def _widen_kernel(kernel: KernelPrediction) -> KernelPrediction:
             intervals[name] = max(0.0, min(low, value - width)), min(100.0, max(high, value + width))
         else:
             intervals[name] = min(low, value * math.exp(-width)), max(high, value * math.exp(width))
-    return replace(kernel, intervals=intervals)
+    return replace(kernel, intervals=_without_points(intervals))
+
+
+def _without_points(intervals: Mapping[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+    """The intervals that have a width: a factor says nothing of a value that is 0, where a statement may be missing."""
+    return {name: (low, high) for name, (low, high) in intervals.items() if low < high}
 
 
 # --- the text that compiled last
@@ -162,7 +167,7 @@ def _read_words(source: str, target: tuple[str, str, str], messages: tuple[str, 
         metrics=metrics,
         roofline=roofline.locate_kernel(metrics, device),
         seconds=round(time.monotonic() - start, 4),
-        notes=(*messages, TEXT),
+        notes=(TEXT, *messages),
         kernels=kernels,
         plot=roofline.plot_kernels(device, [kernel.plotted() for kernel in kernels]),
         source="text",
@@ -179,7 +184,7 @@ def _read_kernel(source: str, target: tuple[str, str, str], name: str) -> Kernel
         name=name,
         metrics=answer.metrics,
         duration_ns=answer.duration_ns,
-        intervals=answer.intervals,
+        intervals=_without_points(answer.intervals),
         abstained=unsure,
         reason=f"read from words alone, the duration is uncertain by a factor of {math.exp(width):.1f}"
         if unsure

@@ -103,8 +103,9 @@ class LaunchNotes:
         return tuple(replace(kernel, assumed=self.assumed.get(kernel.name, "")) for kernel in kernels)
 
     def mark_result(self, result: PredictionResult) -> PredictionResult:
-        """The result with these notes, too."""
-        return replace(result, kernels=self.mark(result.kernels), notes=(*self.lines, *result.notes))
+        """The result with these notes, too: behind those that say that the text does not compile."""
+        notes = (*self.lines, *result.notes) if result.source == "program" else (*result.notes, *self.lines)
+        return replace(result, kernels=self.mark(result.kernels), notes=notes)
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,11 @@ MOST_ALIKE = 3  # predictions of one kernel and launch shape that are printed ea
 
 def prediction_lines(result: PredictionResult, why: bool = False) -> list[str]:
     """A result of `synth predict` as lines: per kernel the metrics with their intervals, beside what launches of the
-    same kernel and shape did."""
-    lines = [f"{describe_target(result.arch, result.device, result.flags)}   predicted, not executed"]
+    same kernel and shape did. Of a text that does not compile, the notes come first."""
+    notes = [f"note: {note}" for note in result.notes]
+    is_whole = result.source == "program"
+    lines = [] if is_whole else [*notes, ""]
+    lines += [f"{describe_target(result.arch, result.device, result.flags)}   predicted, not executed"]
     rows = result.executed or ()
     executed = {_launch_key(row): row for row in rows if isinstance(row, SimulatedKernel)}
     alike: dict[LaunchKey, list[KernelPrediction]] = {}
@@ -49,7 +52,7 @@ def prediction_lines(result: PredictionResult, why: bool = False) -> list[str]:
             f"{row.instance}  {_launch_text(row.grid, row.block)}",
             f"  executed in {_format_number(row.duration_ns / 1000)} us, not predicted",
         ]
-    lines += [f"  note: {note}" for note in result.notes]
+    lines += [f"  {note}" for note in notes if is_whole]
     lines.append(f"  answered in {result.seconds:.2f} s; intervals are of what an execution on the simulator gives")
     return lines
 
@@ -182,7 +185,8 @@ def _write_title(kernel: KernelPrediction) -> str:
 def _metric_row(name: str, label: str, unit: str, kernel: KernelPrediction, executed: SimulatedKernel | None) -> str:
     scale = 1e-3 if name == DURATION else 1.0
     value, ends = _value(kernel, name), kernel.intervals.get(name)
-    between = f"{_format_number(ends[0] * scale)} - {_format_number(ends[1] * scale)}" if ends else ""
+    unknown = "" if value is None else "?"
+    between = f"{_format_number(ends[0] * scale)} - {_format_number(ends[1] * scale)}" if ends else unknown
     predicted = _format_number(None if value is None else value * scale)
     line = f"  {f'{label} [{unit}]':<{NAME_WIDTH}} {predicted:>12} {between:>23}"
     if executed is None:

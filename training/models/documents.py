@@ -20,14 +20,14 @@ from hipsynth.training.models.model_record import RECORD, ModelRecord
 
 @dataclass(frozen=True, kw_only=True)
 class KernelPrediction:
-    """One kernel of a program. `language` and `meta` are those of a profile's kernels. `abstained`: do not rely on it,
-    because of `reason` (in short, `reason_code`); it may lack metrics then. `instance`: its name with template
-    arguments. `intervals` hold 80 %, by metric and "duration_ns"; `bottleneck`: the unit of the timing model that takes
-    longest; `verdict`: what limits the kernel, in the words of a profile's summary; `occupancy`: resident waves as a
-    share of a CU's wave slots. `grid` counts work-groups; null for the answer of a language model, which has no
-    launch. `launches`: how often it is made, with others of its shape that it stands for; `assumed`: what was assumed
-    of it, "" if the host code makes it; `out_of_bounds`: accesses of the interpreted work-groups outside of every
-    array, at which an execution may stop."""
+    """One kernel of a program. `language` and `meta` are those of a profile's kernels. `abstained`: do not rely on
+    it, because of `reason` (in short, `reason_code`); it may lack metrics then. `instance`: its name with template
+    arguments. `intervals` hold 80 %, by metric and "duration_ns"; a value without one may be anything;
+    `bottleneck`: the unit of the timing model that takes longest; `verdict`: what limits the kernel, in the words
+    of a profile's summary; `occupancy`: resident waves as a share of a CU's wave slots. `grid` counts work-groups;
+    null for the answer of a language model, which has no launch. `launches`: how often it is made, with others of
+    its shape that it stands for; `assumed`: what was assumed of it, "" if the host code makes it; `out_of_bounds`:
+    accesses of the interpreted work-groups outside of every array, at which an execution may stop."""
 
     name: str
     instance: str = ""

@@ -17,6 +17,7 @@ from hipsynth.training.analytic.half_written import (
     predict_half_written,
 )
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
+from hipsynth.training.analytic.prediction_text import prediction_lines
 
 TARGET = "gfx942", "-O3", "mi300x"
 WHOLE = """#include <hip/hip_runtime.h>
@@ -61,14 +62,26 @@ def test_a_completed_text_is_predicted_like_the_whole(predictor: AnalyticPredict
     low, high = kernel.intervals["L2_Fabric_Read_BW"]
     inner = same.intervals["L2_Fabric_Read_BW"]
     assert low < inner[0] and high > inner[1], "a guess is less sure"
-    assert any("guessed completion" in note for note in found.notes)
-    assert any("the compiler, line" in note for note in found.notes)
+    assert "guessed completion" in found.notes[0] and found.notes[1].startswith("the compiler, line ")
+    lines = prediction_lines(found)
+    assert lines[:2] == [f"note: {note}" for note in found.notes] and lines.count(lines[0]) == 1, "before any figure"
 
 
 def test_statements_that_nothing_completes_are_left_out(predictor: AnalyticPredictor) -> None:
     text = WHOLE.replace("  if (i < n)", "  nothing(i) @ 3;\n  if (i < n)")
     completed = complete_program(text, "gfx942", "-O3", failure_of(text))
     assert completed is not None and completed.deleted and "out[i] = alpha" in completed.text
+
+
+def test_what_a_left_out_statement_does_is_not_known_to_be_nothing(predictor: AnalyticPredictor) -> None:
+    (found,) = predict_each(
+        WHOLE.replace("if (i < n) out[i]", "nothing(i) @ out[i]"), [TARGET], LaunchAssumptions(), predictor, 60
+    )
+    (kernel,) = found.kernels
+    assert kernel.metrics["L2_Fabric_Write_BW"] == 0 and "L2_Fabric_Write_BW" not in kernel.intervals
+    assert all(low < high for low, high in kernel.intervals.values())
+    row = next(line for line in prediction_lines(found) if "L2_Fabric_Write_BW" in line)
+    assert row.split()[-2:] == ["0", "?"]
 
 
 def test_a_text_that_cannot_be_completed(predictor: AnalyticPredictor) -> None:
