@@ -47,7 +47,8 @@ Examples:
 
 Code that does not compile is answered too: the first note says so, and what the figures are of.
 
-Exit codes: 0 ok, 2 usage, 3 bad input or no answer, 4 toolchain missing, 5 a kernel has no answer.
+Exit codes: 0 ok, 2 usage, 3 bad input or no answer, 4 toolchain missing, 5 a kernel has no answer. Figures that are
+marked "not reliable" are an answer (`abstained` in JSON); --defer executes the program where there are such.
 """
 
 

@@ -121,9 +121,10 @@ def _kernel_lines(kernel: KernelPrediction, executed: SimulatedKernel | None, wh
         lines.append(f"  {kernel.language}: {_meta_text(kernel.meta)}")
     if kernel.verdict:
         lines.append(f"  {kernel.verdict}")
+    has_figures = kernel.duration_ns is not None or bool(kernel.metrics)
     if kernel.abstained:
-        lines.append(f"  no reliable answer: {kernel.reason}")
-    if kernel.duration_ns is None and not kernel.metrics:
+        lines.append(f"  {'not reliable' if has_figures else 'no answer'}: {kernel.reason}")
+    if not has_figures:
         return lines
     heads = f"  {'':<{NAME_WIDTH}} {'predicted':>12} {'80 % interval':>23} {'executed':>12} {'error':>8}"
     lines.append(heads if executed else heads[: 2 + NAME_WIDTH + 1 + 12 + 24])

@@ -195,7 +195,7 @@ def prediction_table(prediction: Prediction) -> str:
     facts = table.metric_table().metrics
     lines = [describe_target(prediction.arch, prediction.device, prediction.flags), f"model {prediction.model}", ""]
     if prediction.doubt:
-        lines += [f"  no reliable answer: {prediction.doubt}", ""]
+        lines += [f"  not reliable: {prediction.doubt}", ""]
     for metric in table.shown_ids():
         value = prediction.metrics.get(metric)
         value_text = "-" if value is None else f"{value:,.0f}" if abs(value) >= 10000 else f"{value:.4g}"

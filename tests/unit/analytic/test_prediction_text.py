@@ -9,7 +9,7 @@ import pytest
 from hipsynth.profiling.metrics import EQUAL_TO_THROUGHPUT, display_name, display_title, metric_table, paper_ids
 from hipsynth.profiling.metrics.bottleneck import rank_times, summarise_bounds
 from hipsynth.training.analytic.predict import AnalyticPredictor
-from hipsynth.training.analytic.prediction_text import mean_prediction, prediction_lines
+from hipsynth.training.analytic.prediction_text import find_unanswered, mean_prediction, prediction_lines
 
 SOURCE = """#include <hip/hip_runtime.h>
 __global__ void scale(const float* in, float* out, int n) {
@@ -60,8 +60,20 @@ def test_many_launches_of_one_shape_are_summed_up() -> None:
     kernels = tuple(replace(kernel, duration_ns=ns, launches=2, abstained=ns == 5e3) for ns in times)
     lines = prediction_lines(replace(result, kernels=kernels))
     (at,) = (i for i, line in enumerate(lines) if line == "scale  grid 65536x1x1  block 256x1x1  10 launches")
-    assert lines[at + 3].split()[:3] == ["Duration", "[us]", "3"] and "no reliable answer" not in "".join(lines)
+    assert lines[at + 3].split()[:3] == ["Duration", "[us]", "3"] and "not reliable: " not in "".join(lines)
     assert "  means; 1 to 5 us each, 1 of 5 not reliable; --json lists 5 of them" in lines
+
+
+def test_figures_that_are_not_reliable_are_an_answer() -> None:
+    result = AnalyticPredictor.load().predict(SOURCE, "gfx942", "-O3").document()
+    unsure = replace(result.kernels[0], abstained=True, reason="it depends on data")
+    without = replace(unsure, metrics={}, duration_ns=None)
+    lines = prediction_lines(replace(result, kernels=(unsure, without)))
+    assert [line for line in lines if "it depends" in line] == [
+        "  not reliable: it depends on data",
+        "  no answer: it depends on data",
+    ]
+    assert find_unanswered([unsure, without], []) == [without]
 
 
 def test_a_mean_is_weighted_by_launches_and_its_rates_by_time() -> None:
