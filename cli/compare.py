@@ -12,6 +12,7 @@ from hipsynth.cli.exit_codes import SLOWER_EXIT
 from hipsynth.cli.options import (
     ARCHS,
     NamedPath,
+    TargetName,
     device_option,
     json_option,
     sandbox_option,
@@ -63,7 +64,9 @@ class Percentage(click.ParamType[float]):
 @click.command(cls=ProgramCommand, epilog=EPILOG)
 @click.argument("argv", nargs=-1, required=True, metavar="A [B] [-- ARGS...]")
 @source_options
-@click.option("--arch", "archs", multiple=True, show_default=DEFAULT_ARCH, help=f"{ARCHS}; twice: A's and B's.")
+@click.option(
+    "--arch", "archs", type=TargetName(), multiple=True, show_default=DEFAULT_ARCH, help=f"{ARCHS}; twice: A's and B's."
+)
 @device_option
 @click.option("--flags", multiple=True, show_default="-O3", help="Compiler flags, quoted; twice: A's and B's.")
 @click.option("--exact", is_flag=True, help="Run every grid in full.")

@@ -40,6 +40,16 @@ class NamedPath(click.Path):
         return super().convert(value, param, ctx)
 
 
+class TargetName(click.ParamType[str]):
+    """The name of an architecture or a device, in any case."""
+
+    name = "text"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name as the tables have it, in lower case."""
+        return str(value).strip().lower()
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
 workers_option = click.option(
     "--workers", type=click.IntRange(min=1), default=os.cpu_count() or 1, show_default="all cores", help="Processes."
@@ -121,6 +131,7 @@ def arch_option(default: str = "gfx90a and gfx942") -> Callable[[F], F]:
     return click.option(
         "--arch",
         "archs",
+        type=TargetName(),
         multiple=True,
         show_default=default,
         help=f"{ARCHS}; repeatable.",
@@ -130,6 +141,7 @@ def arch_option(default: str = "gfx90a and gfx942") -> Callable[[F], F]:
 device_option = click.option(
     "--device",
     "devices",
+    type=TargetName(),
     multiple=True,
     show_default="each architecture's",
     help="Device table, e.g. mi210; repeatable.",
@@ -143,9 +155,12 @@ def one_target_options(function: F) -> F:
     def with_arch(*args: Any, arch: str, device: str, **others: Any) -> Any:
         return function(*args, arch=choose_arch(arch, device), device=device, **others)
 
+    name, of_device = TargetName(), f"the device's, else {DEFAULT_ARCH}"
     options = (
-        click.option("--arch", default="", show_default=f"the device's, else {DEFAULT_ARCH}", help=f"{ARCHS}."),
-        click.option("--device", default="", show_default="the architecture's", help="Device table, e.g. mi210."),
+        click.option("--arch", type=name, default="", show_default=of_device, help=f"{ARCHS}."),
+        click.option(
+            "--device", type=name, default="", show_default="the architecture's", help="Device table, e.g. mi210."
+        ),
     )
     return cast(F, functools.reduce(lambda command, option: option(command), reversed(options), with_arch))
 

@@ -8,7 +8,15 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, StringConstraints, model_validator
 
 from hipsynth.serving.limits import REQUEST_SOURCE_BYTES
-from hipsynth.simulator.devices import DEFAULT_ARCH, device_of, devices_of, list_architectures, list_devices
+from hipsynth.simulator.devices import (
+    DEFAULT_ARCH,
+    default_device,
+    device_of,
+    devices_of,
+    list_architectures,
+    list_devices,
+    load_device,
+)
 from hipsynth.toolchain import check_flags, flag_pattern
 
 WORD = 4096  # most characters of a word
@@ -28,6 +36,20 @@ def name_bad_flag(value: object) -> object:
     """The value. Raises UsageError with the first flag that is not allowed, where the pattern would only say no."""
     if isinstance(value, str) and len(value) <= WORD:
         check_flags(value)
+    return value
+
+
+def name_bad_arch(value: object) -> object:
+    """The value. Raises UsageError for a device's name, where the pattern would only say no."""
+    if isinstance(value, str) and value in list_devices():
+        default_device(value)
+    return value
+
+
+def name_bad_device(value: object) -> object:
+    """The value. Raises UsageError for an architecture's name, where the pattern would only say no."""
+    if isinstance(value, str) and value in list_architectures():
+        load_device(value)
     return value
 
 
@@ -73,8 +95,8 @@ class Build(Strict):
     model_config = ConfigDict(json_schema_extra={"anyOf": devices_by_arch()})
 
     source: Annotated[str, StringConstraints(max_length=REQUEST_SOURCE_BYTES)]
-    arch: Annotated[str, one_of(*list_architectures())] = DEFAULT_ARCH
-    device: Annotated[str, one_of(*list_devices())] | None = None
+    arch: Annotated[str, one_of(*list_architectures()), BeforeValidator(name_bad_arch)] = DEFAULT_ARCH
+    device: Annotated[str, one_of(*list_devices()), BeforeValidator(name_bad_device)] | None = None
     flags: Flags = "-O3"
     name: Name = "kernel.hip"
     arguments: Annotated[list[Word], Field(max_length=64)] = []

@@ -86,7 +86,9 @@ def resolve_flags(flag_texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def resolve_devices(archs: Sequence[str], devices: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """(arch, device) pairs for the given devices, or for the default device of each architecture with recordings."""
+    """(arch, device) pairs for the given devices, or for the default device of each architecture with recordings. Names
+    may be in any case. Raises UsageError for an unknown one."""
+    archs, devices = [arch.lower() for arch in archs], [device.lower() for device in devices]
     for arch in archs:
         default_device(arch)
     arch_of_device = {device: load_device(device).arch for device in devices}

@@ -9,6 +9,7 @@ to recorded counters or times of that device; all others come from documents or 
 from __future__ import annotations
 
 import functools
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from hipsynth.core.errors import BadInput, UsageError, suggest_name
 FOLDER = Path(__file__).parent
 ARCHITECTURES = FOLDER / "architectures.toml"
 DEFAULT_ARCH = "gfx942"  # where a user names none and only one is wanted: the newest with recordings, MI300X
+_ARCHITECTURE = re.compile(r"gfx(?:[6-9]|1[0-9])[0-9a-f]{2}")  # the form of LLVM's names
 _HEAD = ("name", "title", "arch", "inherits")
 
 
@@ -100,11 +102,27 @@ def default_device(arch: str) -> str:
     try:
         return str(_load_architectures()[arch]["default_device"])
     except KeyError:
-        raise UsageError(
-            f"unknown architecture {arch!r}",
-            cause=suggest_name(arch, list_architectures()),
-            remedy=f"known: {', '.join(list_architectures())}",
-        ) from None
+        raise _unknown_architecture(arch) from None
+
+
+def _unknown_architecture(arch: str) -> UsageError:
+    """The error for a name that is no architecture: a device's, one that is not supported, or a slip."""
+    if arch.lower() in list_devices():
+        return UsageError(f"unknown architecture {arch!r}", cause=f"{arch} is a device", remedy=f"--device {arch}")
+    known = f"known: {', '.join(list_architectures())}"
+    if _ARCHITECTURE.fullmatch(arch.lower()):
+        return UsageError(f"architecture {arch} is not supported", remedy=known)
+    return UsageError(f"unknown architecture {arch!r}", cause=suggest_name(arch, list_architectures()), remedy=known)
+
+
+def _unknown_device(name: str) -> UsageError:
+    """The error for a name that is no device: an architecture's, or a slip."""
+    if _ARCHITECTURE.fullmatch(name.lower()):
+        is_known = name.lower() in list_architectures()
+        remedy = f"--arch {name}" if is_known else f"known: {', '.join(list_devices())}"
+        return UsageError(f"unknown device {name!r}", cause=f"{name} is an architecture", remedy=remedy)
+    remedy = f"known: {', '.join(list_devices())}"
+    return UsageError(f"unknown device {name!r}", cause=suggest_name(name, list_devices()), remedy=remedy)
 
 
 def devices_of(arch: str) -> list[str]:
@@ -130,11 +148,7 @@ def load_device(name: str) -> DeviceTable:
     """The table of a device; raises UsageError for an unknown name, BadInput for an invalid table."""
     path = FOLDER / f"{name}.toml"
     if name not in list_devices():
-        raise UsageError(
-            f"unknown device {name!r}",
-            cause=suggest_name(name, list_devices()),
-            remedy=f"known: {', '.join(list_devices())}",
-        )
+        raise _unknown_device(name)
     document = tomllib.loads(path.read_text())
     base = load_device(document["inherits"]) if "inherits" in document else None
     sections = _parse_sections(document)

@@ -52,6 +52,7 @@ def test_a_verb_for_one_architecture_takes_the_default(verb: str) -> None:
         (["--arch", "gfx90a"], ("gfx90a", "")),
         (["--device", "mi355x"], ("gfx950", "mi355x")),
         (["--device", "mi210"], ("gfx90a", "mi210")),
+        (["--arch", "GFX90A", "--device", "MI210"], ("gfx90a", "mi210")),
         (["--device", "mi210", "--arch", "gfx950"], ("gfx950", "mi210")),  # refused by the verb, which says why
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from hipsynth.core.errors import UsageError
@@ -53,6 +55,23 @@ def test_matrix_peaks_are_those_of_the_data_sheets_at_their_clock(name: str, ter
 def test_unknown_devices_are_refused_with_the_list(name: str) -> None:
     with pytest.raises(UsageError, match="mi300x"):
         devices.load_device(name)
+
+
+@pytest.mark.parametrize(
+    ("find", "name", "says"),
+    [
+        (devices.default_device, "mi300x", ["mi300x is a device", "--device mi300x"]),
+        (devices.load_device, "gfx942", ["gfx942 is an architecture", "--arch gfx942"]),
+        (devices.default_device, "gfx1100", ["gfx1100 is not supported", "known: gfx90a, gfx942, gfx950"]),
+        (devices.default_device, "gfx94", ["did you mean gfx942?"]),
+        (devices.load_device, "mi300", ["did you mean mi300"]),
+    ],
+)
+def test_a_wrong_name_is_told_what_it_is(find: Callable[[str], object], name: str, says: list[str]) -> None:
+    with pytest.raises(UsageError) as caught:
+        find(name)
+    text = str(caught.value)
+    assert all(part in text for part in says) and ("did you mean" in text) == ("did you mean" in says[0])
 
 
 def test_compute_units_divide_evenly_over_xcds() -> None:

@@ -20,6 +20,10 @@ def test_defaults_are_both_architectures_with_the_papers_flags() -> None:
     assert excluded == ()
 
 
+def test_names_of_targets_ignore_case() -> None:
+    assert targets.resolve_devices(["GFX942"], ["MI300X"]) == (("gfx942", "mi300x"),)
+
+
 def test_literal_flags_tags_and_repeats() -> None:
     assert targets.resolve_flags(["-O3", " -O3 ", "--std=c++17  -O3 -ffast-math", "@default"]) == (
         "-O3",
