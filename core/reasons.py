@@ -58,7 +58,7 @@ class Reason(StrEnum):
     NO_PROGRAMS = "no_programs", "nothing to work on was found"
     SEVERAL_PROGRAMS = "several_programs", "a folder has more than one program"
     NO_MAIN = "no_main", "sources without a main() that uses them"
-    NO_KERNEL = "no_kernel", "the program has no kernel"
+    NO_KERNEL = "no_kernel", "the program has no kernel", "give the file that defines kernels"
     SYNTAX_ERROR = "syntax_error", "the source cannot be parsed", "mend the line that is named"
     PARSER_FAILED = "parser_failed", "libclang could not read the source"
     INCLUDE_OUTSIDE = "include_outside", "a header lies outside the program's folder", "give -I for its folder"

@@ -49,7 +49,7 @@ def check_has_kernel(path: Path, text: str) -> None:
 
     if not kernel_names(text) and not loads_kernels(text):
         cause = "no __global__ function" if text.strip() else "the file is empty"
-        raise BadInput(f"{path}: no kernel in the file", cause=cause, remedy="give the file that defines kernels")
+        raise BadInput(f"{path}: no kernel in the file", cause=cause, reason=Reason.NO_KERNEL)
 
 
 def check_keeps_program(path: Path, program: Path, includes: Sequence[str] = ()) -> None:

@@ -37,6 +37,11 @@ class Artefacts:
         return ((self.code_object, self.disassembly), *self.further)
 
     @property
+    def has_kernels(self) -> bool:
+        """Whether it may launch a kernel: one of its own, or one that it loads or compiles while it runs."""
+        return self.code_object is not None or self.starts_processes
+
+    @property
     def starts_processes(self) -> bool:
         """Whether it loads or compiles code objects while it runs, which takes a disassembler or compiler."""
         return self.interpreter is not None or self.mentions(b"hipModuleLoad", b"hiprtcCompileProgram")

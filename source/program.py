@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from hipsynth.core.errors import BadInput
+from hipsynth.core.reasons import Reason
 from hipsynth.source.arguments import default_arguments
 from hipsynth.source.config import frontend_config
 from hipsynth.source.declarations import FunctionDeclaration, FunctionParameter, LaunchExpression, MacroText
@@ -60,7 +61,7 @@ def read_parsed_program(text: str, arch: str, flags: str = "") -> ProgramModel:
     tokens = tuple(code_tokens(unit))
     functions = tuple(_read_functions(unit, tokens))
     if not any(function.kernel for function in functions):
-        raise BadInput("no kernel in the file", cause="no __global__ function", remedy="give a HIP source file")
+        raise BadInput("no kernel in the file", cause="no __global__ function", reason=Reason.NO_KERNEL)
     flat = unit.text.decode(_ONE_BYTE)
     launches = tuple(map(_decode_launch, outline_launches(flat)))
     return ProgramModel(text, unit, tokens, functions, launches, outline_macros(flat))

@@ -37,6 +37,7 @@ from hipsynth.simulator.scripts.tuning_file import read_autotunings
 from hipsynth.toolchain import CompileLimits, sandbox
 
 USAGE_LINES = 8
+NO_KERNEL = "no kernel in the file: no __global__ function, and none is loaded while it runs"
 TABLES = Path(api.__file__).parent / "isa"
 
 
@@ -133,7 +134,9 @@ class SimBackend:
             "host code": max(0.0, finished_run.cpu_s - finished_run.device_s),
             "kernels": finished_run.device_s,
         }
-        result = replace(self._judge_run(program, target, finished_run, provenance), times=times)
+        result = replace(
+            self._judge_run(program, target, finished_run, provenance, built.artefacts.has_kernels), times=times
+        )
         if not limits.lines:
             return result
         own_name, modules = own_files(program), (*built.artefacts.modules, *loaded)
@@ -142,7 +145,7 @@ class SimBackend:
         return replace(result, lines=add_intermediate_code(lines, counted, finished_run.ttgir, own_name))
 
     def _judge_run(
-        self, program: Program, target: Target, result: api.RunResult, provenance: Mapping[str, str]
+        self, program: Program, target: Target, result: api.RunResult, provenance: Mapping[str, str], has_kernels: bool
     ) -> TargetResult:
         reason, message = result.reason, result.message
         if not reason and not result.sampled and (expected := equal_builds.expect_once(program)) is not None:
@@ -155,6 +158,8 @@ class SimBackend:
             refused = f"; {result.refused_launches} refused" if result.refused_launches else ""
             reason = Reason.BAD_CONFIGURATION if result.refused_launches else Reason.NO_DISPATCH
             message = f"the program launched no kernel{refused}\n{words}".strip()
+            if not has_kernels:
+                reason, message = Reason.NO_KERNEL, NO_KERNEL
         if reason:
             message = "\n".join([message, *_own_words(result.stderr, message)]).strip()
         elif result.exit_code and program.is_script:

@@ -30,7 +30,8 @@ def source(body: str, host: str = 'std::puts("done");') -> str:
 GOOD = source("p[threadIdx.x] = 1;")
 # name -> (text, reason in the profile document)
 PROGRAMS: dict[str, tuple[str, str]] = {
-    "host_only": ('#include <cstdio>\nint main() { std::puts("hello"); }\n', "no_dispatch"),
+    "host_only": ('#include <cstdio>\nint main() { std::puts("hello"); }\n', "no_kernel"),
+    "no_launch": (f'{START}__global__ void k() {{}}\nint main() {{ std::puts("usage"); }}\n', "no_dispatch"),
     "nonsense": (source("nonsense();"), "compile_failed"),
     "just_past_the_end": (source("p[threadIdx.x + 1] = 1;"), "illegal_access"),
     "far_away": (source("p[threadIdx.x + 1000000000ll] = 1;"), "illegal_access"),

@@ -255,7 +255,7 @@ def compile_for_preview(
     AnalyticPredictor.predict."""
     chosen = device_of(arch, device)
     if not kernel_names(source) and not loads_kernels(source):
-        raise BadInput("no kernel in the file", cause="no __global__ function", remedy="give a HIP source file")
+        raise BadInput("no kernel in the file", cause="no __global__ function", reason=Reason.NO_KERNEL)
     checked = check_flags(flags)
     try:
         return device_code(source, arch, checked, project=project), chosen

@@ -128,7 +128,7 @@ class Predictor:
         chosen = device_of(arch, device)
         flags = check_flags(flags)
         if not kernel_names(source):
-            raise BadInput("no kernel in the file", cause="no __global__ function", remedy="give a HIP source file")
+            raise BadInput("no kernel in the file", cause="no __global__ function", reason=Reason.NO_KERNEL)
         start = time.monotonic()
         with one_thread():
             answer = self.answers([(source, arch, flags)])[0]
