@@ -23,6 +23,7 @@ from hipsynth.cli.output import StatusLine, print_json
 from hipsynth.cli.programs import ProgramCommand, define_option, include_option, split_argv, with_defines
 from hipsynth.core.documents import to_json
 from hipsynth.core.errors import BadInput, CompileFailed, PartialFailure, UsageError
+from hipsynth.core.reasons import Reason
 
 if TYPE_CHECKING:
     from hipsynth.core.program import Program
@@ -122,6 +123,9 @@ def command(
     from hipsynth.source.harness import HOW_TO_CHOOSE, lacks_main
     from hipsynth.training.analytic.predict import LaunchAssumptions, is_analytic
 
+    if model is not None and not model.exists():
+        problem = f"{model}: no such file or folder"
+        raise BadInput(problem, remedy="give a model folder, as synth train writes it", reason=Reason.MISSING_FILE)
     if tools and model is not None:
         raise UsageError("--tools asks the shipped model", remedy="drop --tools, or --model")
     hip_only = {"--grid": grid, "--block": block, "--value": values, "--sweep": sweeps, "--variants": listed,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hipsynth.cli.main import cli
 from hipsynth.cli.predict import report_unanswered
+from hipsynth.core.errors import BadInput
 from hipsynth.core.reasons import Reason
 from hipsynth.training.models.documents import FailedExecution, KernelPrediction, SimulatedKernel
 
@@ -52,3 +55,10 @@ def test_exit_codes(
 
 def test_one_answered_target_makes_the_others_a_partial_failure() -> None:
     assert report_unanswered([([NONE], []), ([SURE], [])]) == 5
+
+
+def test_a_model_that_does_not_exist_is_bad_input(tmp_path: Path) -> None:
+    (tmp_path / "k.hip").write_text("__global__ void k(int* x) { *x = 1; }\n")
+    with pytest.raises(BadInput, match="no such file or folder") as caught:
+        cli.main(["predict", str(tmp_path / "k.hip"), "--model", str(tmp_path / "none")], standalone_mode=False)
+    assert (caught.value.exit_code, caught.value.reason) == (3, Reason.MISSING_FILE)
