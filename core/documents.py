@@ -11,7 +11,7 @@ import functools
 import types
 import typing
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from pathlib import PurePath
 from typing import TypeVar
@@ -160,11 +160,21 @@ def _build_document(kind: Callable[..., object], decoders: Mapping[str, tuple[st
     members = _decode_pairs(value)
     if unknown := sorted(members.keys() - decoders):
         raise ValueError(f"unknown fields: {', '.join(unknown)}")
+    if lacking := [name for name in _required_members(kind) if name not in members]:
+        raise ValueError(f"lacks the key{'s' if len(lacking) > 1 else ''} {', '.join(lacking)}")
     values = {}
     for name, item in members.items():
         attribute, decode = decoders[name]
         values[attribute] = decode(item)
     return kind(**values)
+
+
+@functools.cache
+def _required_members(kind: Hashable) -> tuple[str, ...]:
+    """The names in JSON of the fields without a default, in their order."""
+    dataclass_fields = fields(typing.cast(type, kind))
+    required = [part for part in dataclass_fields if part.default is MISSING and part.default_factory is MISSING]
+    return tuple(json_name(part.name) for part in required if part.init)
 
 
 def _decode_checked(allowed: tuple[type, ...], choice: tuple[str, ...], value: object) -> object:

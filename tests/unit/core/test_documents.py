@@ -62,10 +62,12 @@ def test_enumerations_are_texts_and_other_objects_are_refused() -> None:
     ("changed", "message"),
     [
         ({"rows": [{"class": 1, "ends": None}]}, "unknown fields: class, ends"),
+        ({"rows": [{}]}, "^lacks the key reason$"),
+        ({"inner": {}}, "^lacks the keys class, ends$"),
         ({"rows": "text"}, "is no list"),
         ({"values": {"x": "1"}}, "'1' is no float"),
         ({"inner": None}, "is no list"),
-        ({"inner": {"ends": None}}, "class_"),
+        ({"inner": {"ends": None}}, "^lacks the key class$"),
     ],
 )
 def test_what_does_not_fit_is_refused(changed: dict[str, object], message: str) -> None:
