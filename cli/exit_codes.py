@@ -5,9 +5,8 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 
-from hipsynth.core.errors import BadInput, MissingDependency, PartialFailure, UsageError
+from hipsynth.core.errors import INTERNAL_ERROR_EXIT, BadInput, MissingDependency, PartialFailure, UsageError
 
-INTERNAL_ERROR_EXIT = 1
 SLOWER_EXIT = 6
 EXIT_CODES = {
     0: "ok",

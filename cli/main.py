@@ -14,7 +14,7 @@ import traceback
 import click
 
 from hipsynth.cli import terminal
-from hipsynth.cli.exit_codes import INTERNAL_ERROR_EXIT, exit_code_rows
+from hipsynth.cli.exit_codes import exit_code_rows
 from hipsynth.core import stop_signal
 from hipsynth.core.documents import to_json
 from hipsynth.core.errors import BadInput, ErrorDocument, HipsynthError, UsageError, suggest_name
@@ -168,7 +168,6 @@ def unusable_file_error(error: OSError) -> BadInput:
 class InternalError(HipsynthError):
     """A bug in hipsynth (exit 1)."""
 
-    exit_code = INTERNAL_ERROR_EXIT
     reason = Reason.INTERNAL_ERROR
 
     def __init__(self, error: Exception) -> None:

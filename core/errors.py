@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from hipsynth.core.reasons import Reason
 
+INTERNAL_ERROR_EXIT = 1  # of a defect of hipsynth, wherever it is noticed
 _SCRATCH_SOURCE = re.compile(r"(?:/[\w.+-]+)+/[0-9a-f]{8,}\.hip")  # a text, by its id
 
 
@@ -40,6 +41,8 @@ class HipsynthError(Exception):
         self.remedy = remedy or (reason.remedy if reason is not None else "")
         if reason is not None:
             self.reason = reason
+        if self.reason == Reason.INTERNAL_ERROR:
+            self.exit_code = INTERNAL_ERROR_EXIT
 
     def __str__(self) -> str:
         return self._compose_text("")

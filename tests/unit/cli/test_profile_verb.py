@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import needs
 import pytest
 from click.testing import CliRunner
 from profiling_samples import VCOPY_GFX90A, captures, failure, kernel, program, result, target
@@ -20,6 +21,7 @@ from hipsynth.core.kernel_record import Sampling
 from hipsynth.core.program import write_programs
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.recorded import capture_result
+from hipsynth.profiling.reports.describe import exit_code
 
 PROGRAM = program(7)
 TARGETS = [target("gfx90a"), target("gfx942")]
@@ -249,3 +251,18 @@ def test_csv_has_a_row_for_each_quantity(hip: Path, recorded: str) -> None:
     assert float(values["TCC_MISS"]) == VCOPY_GFX90A["TCC_MISS"] and float(values["duration_ns"]) == 15840
     assert len(run(*asked, "--metric", "TCC_MISS").stdout.splitlines()) == 2
     assert isinstance(run(*asked, "--json").exception, UsageError)
+
+
+def test_a_defect_on_every_target_is_no_bad_input() -> None:
+    defect = failure(target(), "internal_error")
+    assert exit_code([defect, defect]) == 1
+    assert exit_code([defect, failure(target(), "compile_failed")]) == 3
+
+
+def test_the_compilers_messages_are_a_member_of_a_failed_result(tmp_path: Path) -> None:
+    needs.simulator()
+    (tmp_path / "bad.hip").write_text("__global__ void k(int* p) { nonsense; }\nint main() {}\n")
+    (found,) = json.loads(run(str(tmp_path / "bad.hip"), "--arch", "gfx90a", "--json").stdout)["results"]
+    assert (
+        found["reason"] == "compile_failed" and "undeclared identifier 'nonsense'" in found["diagnostics"]
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hipsynth.core.errors import BadInput, CompileFailed
+from hipsynth.core.errors import BadInput, CompileFailed, HipsynthError
 from hipsynth.core.reasons import Reason
 
 MESSAGES = "a.hip:1:2: error: no\n  int\n  ^\n"
@@ -34,3 +34,8 @@ def test_a_text_in_a_scratch_folder_has_the_name_that_its_reader_knows() -> None
         "main.hip:1:2",
     )
     assert named.reason == Reason.LINK_FAILED
+
+
+def test_a_defect_ends_with_its_own_exit_code_wherever_it_is_noticed() -> None:
+    assert HipsynthError("the result cannot be sent", reason=Reason.INTERNAL_ERROR).exit_code == 1
+    assert HipsynthError("interrupted", reason=Reason.INTERRUPTED).exit_code == 3
