@@ -19,8 +19,9 @@ examples.
 
 With `--json`, every verb prints exactly one JSON document on stdout; only variants of `predict` (`--sweep`,
 `--variants`) are a document a line. An error is a document with the keys `error`, `message`, `cause`, `remedy`, and
-`diagnostics` if a compiler gave them. Progress is shown on stderr: on a terminal at once, else a line a minute. Write
-values that begin with a dash as `--flags=-O3`.
+`diagnostics` if a compiler gave them. `synth profile` prints its own document even where every target failed: a
+failed result has `status`, `reason`, `message`, `remedy`, and the compiler's `diagnostics`. Progress is shown on
+stderr: on a terminal at once, else a line a minute. Write values that begin with a dash as `--flags=-O3`.
 
 `synth predict` answers code that does not compile, with exit code 0: `source` says what the figures are of
 (`completed`, `last_compiled` or `text`; else `program`), and the first notes what the compiler says.

@@ -96,6 +96,11 @@ class CompileFailed(BadInput):
         return error
 
 
+def diagnostics_of(error: HipsynthError) -> str | None:
+    """What a compiler said; None if the error is none of a compiler."""
+    return (error.diagnostics if isinstance(error, CompileFailed) else "") or None
+
+
 class TimeLimitReached(BadInput):
     """The input takes more processor time than its limit allows (exit 3)."""
 
@@ -130,5 +135,4 @@ class ErrorDocument:
     @staticmethod
     def of(error: HipsynthError) -> ErrorDocument:
         """The document of an error."""
-        diagnostics = error.diagnostics if isinstance(error, CompileFailed) else ""
-        return ErrorDocument(error.reason, error.what, error.cause, error.remedy, diagnostics or None)
+        return ErrorDocument(error.reason, error.what, error.cause, error.remedy, diagnostics_of(error))

@@ -54,6 +54,7 @@ class TargetResult:
     autotunings: tuple[Autotuning, ...] = ()  # of a script with Triton kernels
     clock_ns: float = 0.0  # simulated time from the first operation to the end of the last; host code takes none
     lines: tuple[KernelLines, ...] = ()  # with RunLimits.lines: of the kernels that were compiled with the program
+    diagnostics: str | None = None  # the compiler's, of a program that it refuses
     times: Mapping[str, float] = field(
         default_factory=dict, compare=False
     )  # compiling (elapsed), host code, device code

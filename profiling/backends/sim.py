@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hipsynth import toolchain
-from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency, UsageError
+from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency, UsageError, diagnostics_of
 from hipsynth.core.installation import install_command
 from hipsynth.core.kernel_record import KernelRecord, MeasurementSource
 from hipsynth.core.languages import HIP
@@ -112,7 +112,8 @@ class SimBackend:
                 lambda folder: build_program(program, target.arch, flags, folder, bounds),
             )
         except (CompileFailed, BadInput) as error:
-            return failed_result(target, error.reason, error.describe(), provenance=provenance)
+            failed = failed_result(target, error.reason, error.describe(), provenance=provenance)
+            return replace(failed, diagnostics=diagnostics_of(error))
         compiling_s = time.monotonic() - start
         run = equal_builds.key_of(program, built, device, limits)
         finished_run = equal_builds.find_equal_run(run) or execute_program(program, built.artefacts, device, limits)

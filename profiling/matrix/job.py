@@ -136,10 +136,15 @@ def _tidy_result(result: TargetResult, scratch: str) -> TargetResult:
     """Truncates long texts, replaces the scratch folder's random name, and marks a run that did nothing as failed."""
     if result.status == "ok" and not result.kernels and not result.transfers:
         result = replace(result, status="failed", reason=Reason.NO_KERNEL, message=NO_KERNEL)
+
+    def hide_folders(text: str) -> str:
+        return equal_builds.hide_build_folders(text.replace(scratch, "<scratch>"))
+
     return replace(
         result,
-        message=equal_builds.hide_build_folders(result.message.replace(scratch, "<scratch>"))[-MESSAGE_CHARS:],
-        stdout=equal_builds.hide_build_folders(result.stdout.replace(scratch, "<scratch>")),
+        message=hide_folders(result.message)[-MESSAGE_CHARS:],
+        stdout=hide_folders(result.stdout),
+        diagnostics=None if result.diagnostics is None else hide_folders(result.diagnostics)[-MESSAGE_CHARS:],
     )
 
 

@@ -70,6 +70,7 @@ def result_document(result: TargetResult, what_if: bool = False) -> ProfileResul
         device=result.device,
         message=result.message,
         remedy=result.reason.remedy or None,
+        diagnostics=result.diagnostics,
         plot=roofline.plot_kernels(result.device, plotted),
     )
 

@@ -198,7 +198,7 @@ class ProfileResult:
     fills, with `clock_ns`, the simulated time from the first operation to the end of the last. `host_operators`: calls
     of PyTorch's own operators that made or changed device tensors; they ran on the CPU, and are in no time here.
     `autotunings`: what `triton.autotune` tried; those launches are in `kernels`, too. `remedy`: what may help where the
-    program failed."""
+    program failed; `diagnostics`: the compiler's messages, where it refused the program."""
 
     budget: tuple[Spending, ...] | None = None
     transfers: tuple[Transfer, ...] | None = None
@@ -206,6 +206,7 @@ class ProfileResult:
     host_operators: Mapping[str, int] | None = None
     autotunings: tuple[KernelTuning, ...] | None = None
     remedy: str | None = None
+    diagnostics: str | None = None
     arch: str
     flags: str
     status: str
