@@ -15,6 +15,7 @@ import click
 
 from hipsynth.cli import terminal
 from hipsynth.cli.exit_codes import exit_code_rows
+from hipsynth.cli.usage_errors import usage_error
 from hipsynth.core import stop_signal
 from hipsynth.core.documents import to_json
 from hipsynth.core.errors import BadInput, ErrorDocument, HipsynthError, UsageError, suggest_name
@@ -74,12 +75,10 @@ class LazyGroup(click.Group):
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The verb's command, imported only now, so that `--help` of all verbs loads nothing heavy; a near miss is
-        suggested."""
+        """The verb's command, imported only now, so that `--help` of all verbs loads nothing heavy. Raises
+        UsageError for another name, with a verb that is near it."""
         if cmd_name not in VERBS:
-            if near := suggest_name(cmd_name, VERBS):
-                ctx.fail(f"No such verb '{cmd_name}': {near}")
-            return None
+            raise UsageError(f"no such verb: {cmd_name}", cause=suggest_name(cmd_name, VERBS), remedy="synth --help")
         command = importlib.import_module(f"hipsynth.cli.{cmd_name}").command
         assert isinstance(command, click.Command)
         return command
@@ -127,11 +126,11 @@ def main(argv: list[str] | None = None) -> None:
         exit_with_error(args, error)
     except click.exceptions.Abort:
         exit_interrupted(args)
-    except click.ClickException as error:
-        if wants_json(args):
-            print_error(UsageError(error.format_message(), remedy="synth --help"))
-        error.show()
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()  # the help
         sys.exit(error.exit_code)
+    except click.ClickException as error:
+        exit_with_error(args, usage_error(error))
     except BrokenPipeError:  # the reader closed the pipe, for example `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)

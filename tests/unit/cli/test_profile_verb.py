@@ -263,6 +263,4 @@ def test_the_compilers_messages_are_a_member_of_a_failed_result(tmp_path: Path) 
     needs.simulator()
     (tmp_path / "bad.hip").write_text("__global__ void k(int* p) { nonsense; }\nint main() {}\n")
     (found,) = json.loads(run(str(tmp_path / "bad.hip"), "--arch", "gfx90a", "--json").stdout)["results"]
-    assert (
-        found["reason"] == "compile_failed" and "undeclared identifier 'nonsense'" in found["diagnostics"]
-    )
+    assert found["reason"] == "compile_failed" and "undeclared identifier 'nonsense'" in found["diagnostics"]
