@@ -186,7 +186,7 @@ MOST_SIDE = 1 << 31
 
 
 class ShapeType(click.ParamType[tuple[int, int, int]]):
-    """X, X,Y or X,Y,Z as three numbers."""
+    """X, X,Y or X,Y,Z as three numbers, also written as XxYxZ, as tables print them."""
 
     name = "X[,Y[,Z]]"
 
@@ -195,9 +195,9 @@ class ShapeType(click.ParamType[tuple[int, int, int]]):
         if isinstance(value, tuple):
             x, y, z = value
             return x, y, z
-        parts = str(value).split(",")
+        parts = re.split("[,x]", str(value))
         if not 1 <= len(parts) <= 3 or not all(part.isdecimal() and 0 < int(part) < MOST_SIDE for part in parts):
-            self.fail(f"{value!r} is not a shape such as 256 or 16,16")
+            self.fail(f"{value!r} is not a shape such as 256, 16,16 or 16x16", param, ctx)
         x, y, z = [*map(int, parts), 1, 1][:3]
         return x, y, z
 

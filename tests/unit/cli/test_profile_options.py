@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from hipsynth.cli.options import LEAST_BUDGET, MOST_BUDGET, Duration, parse_units, parse_values
+from hipsynth.cli.options import LEAST_BUDGET, MOST_BUDGET, Duration, ShapeType, parse_units, parse_values
 from hipsynth.cli.profile import command as profile
 from hipsynth.cli.survey import command as survey
 from hipsynth.cli.traces import command as traces
@@ -109,3 +109,14 @@ def test_sampling_units() -> None:
         assert "two at least" in caught.value.cause and "2 to 1000" in caught.value.remedy
     with pytest.raises(UsageError, match="--exact excludes"):
         parse_units("4", True, None, 12)
+
+
+@pytest.mark.parametrize("text", ["16,8", "16x8", "16x8x1", "16,8,1"])
+def test_shapes_are_written_with_commas_or_as_tables_print_them(text: str) -> None:
+    assert ShapeType().convert(text, None, None) == (16, 8, 1)
+
+
+@pytest.mark.parametrize("text", ["16x", "x", "1x2x3x4", "0x2", "16 8"])
+def test_what_is_no_shape_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="is not a shape such as 256, 16,16 or 16x16"):
+        ShapeType().convert(text, None, None)
