@@ -28,6 +28,22 @@ A shard is 100 programs of one seed. synth/release/release.toml has the plans: "
 estimates many more from a few of their work-groups.
 """
 
+MAKE_EPILOG = """\b
+Examples:
+  synth release make --shards 0:2 --work shards --out mine
+  synth release make --plan previews --work previews --out mine     # 61,000 programs
+"""
+PACK_EPILOG = """\b
+Examples:
+  synth release pack --shards 0:200 --work shards --out mine
+  synth release pack --work shards --out mine --json
+"""
+VERIFY_EPILOG = """\b
+Examples:
+  synth release verify --sample 4 --json
+  synth release verify mine --row 0123456789abcdef
+"""
+
 
 class MakingOptions(TypedDict):
     """Options that are passed on to the matrix unchanged."""
@@ -57,7 +73,7 @@ def command() -> None:
     """Make, extend and check a release: a corpus as a dataset of compact Parquet files."""
 
 
-@command.command()
+@command.command(epilog=MAKE_EPILOG)
 @plan_option
 @shards_option
 @work_option
@@ -93,7 +109,7 @@ def make(plan_name: str, shards: str, work: Path, out: Path, as_json: bool, **op
     _pack_shards(plan_name, chosen, work, out, as_json)
 
 
-@command.command()
+@command.command(epilog=PACK_EPILOG)
 @plan_option
 @shards_option
 @work_option
@@ -127,7 +143,7 @@ def _print_summary(result: PackResult) -> None:
         click.echo(f"  {result.repeated} rows occur in several shards and are kept once")
 
 
-@command.command()
+@command.command(epilog=VERIFY_EPILOG)
 @click.argument("release", type=NamedPath(readable=False, path_type=Path), default=V1)
 @click.option("--row", default="", metavar="ID", help="Rebuild this row.  [default: a sample]")
 @click.option(

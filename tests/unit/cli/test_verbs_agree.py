@@ -62,6 +62,12 @@ def test_a_verb_has_help_with_an_example_and_json(verb: str, capsys: pytest.Capt
     assert "--json" in options(verb)
 
 
+@pytest.mark.parametrize("part", ["make", "pack", "verify"])
+def test_a_part_of_release_has_examples(part: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("release", part, "--help") == 0
+    assert f"  synth release {part}" in capsys.readouterr().out.partition("Examples:")[2]
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_an_unknown_option_is_a_usage_error(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(verb, "--colour", "--json") == 2
