@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hipsynth.core.errors import BadInput, HipsynthError, UsageError
+from hipsynth.library.arguments import Folders, Words, check_positive, list_folders, list_words
 from hipsynth.library.targets import Names, list_names, list_targets
 from hipsynth.profiling.compare.documents import CompareDocument
 from hipsynth.profiling.reports.documents import ProfileDocument
@@ -39,8 +40,8 @@ def compare(
     arch: Names = "",
     device: Names = "",
     flags: Names = "-O3",
-    args: Sequence[str] = (),
-    includes: Sequence[str] = (),
+    args: Words = (),
+    includes: Folders = (),
     exact: bool = False,
     lines: bool = False,
     timeout_s: float = 60.0,
@@ -59,6 +60,8 @@ def compare(
     from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
     from hipsynth.toolchain import sandbox
 
+    arguments, folders = list_words("args", args), list_folders(includes)
+    check_positive(timeout_s=timeout_s, workers=workers)
     names = [list_names(kind) for kind in (arch, device, flags)]
     variants = max(map(len, names))
     if variants > 2 or (b is None and variants < 2):
@@ -66,7 +69,7 @@ def compare(
         raise UsageError(problem, remedy="give b, or two of arch, device or flags")
     sandbox.require_sandbox()
     limits = RunLimits(time_s=timeout_s, sampling_units=0 if exact else SAMPLING_UNITS, patient=True, lines=lines)
-    request = ComparedRequest(tuple(args), list_names(includes), limits, workers, warnings.warn)
+    request = ComparedRequest(arguments, folders, limits, workers, warnings.warn)
     profiles, sources = list[ProfileDocument](), list[str]()
     with ExitStack() as scratch:  # holds the files of revisions until their lines are compared
         for number, side in enumerate((a, a if b is None else b)):

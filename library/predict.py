@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hipsynth.core.reasons import Reason
+from hipsynth.library.arguments import Folders, Words, check_positive, check_values, list_folders, list_words
 from hipsynth.library.programs import check_has_kernel, check_hip_only, has_script_suffix
 from hipsynth.library.targets import Names, Shape, complete_shape, list_names
 from hipsynth.training.models.documents import PredictDocument
@@ -24,12 +25,12 @@ def predict(
     arch: Names = "",
     device: Names = "",
     flags: Names = "-O3",
-    args: Sequence[str] = (),
+    args: Words = (),
     grid: Shape | None = None,
     block: Shape | None = None,
     values: Mapping[str, float] | None = None,
     model: str | Path | None = None,
-    includes: Names = (),
+    includes: Folders = (),
     check: bool = False,
     timeout_s: float = 60.0,
 ) -> PredictDocument:
@@ -47,13 +48,14 @@ def predict(
     from hipsynth.source.harness import check_argument_names
     from hipsynth.toolchain import check_flags
 
-    file, words = Path(path), tuple(args)
-    assumed = dict(values or {})
+    file, words, folders = Path(path), list_words("args", args), list_folders(includes)
+    assumed = check_values(values)
+    check_positive(timeout_s=timeout_s)
     hip_only = {"grid": grid is not None, "block": block is not None, "values": bool(assumed), "flags": flags != "-O3",
-                "includes": bool(includes)}  # fmt: skip
+                "includes": bool(folders)}  # fmt: skip
     check_hip_only(file, hip_only)
     shapes = complete_shape(grid), complete_shape(block)
-    program, question = read_question(file, words, *shapes, assumed, list_names(includes))
+    program, question = read_question(file, words, *shapes, assumed, folders)
     targets = resolve_devices(list_names(arch), list_names(device))
     for flag_text in list_names(flags):
         check_flags(flag_text)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from hipsynth.core.errors import BadInput, MissingDependency
 from hipsynth.core.reasons import Reason
-from hipsynth.library.targets import Names, Shape, complete_shape, list_names, list_paths, list_targets
+from hipsynth.library.arguments import Folders, Words, check_positive, check_values, list_folders, list_words
+from hipsynth.library.targets import Names, Shape, complete_shape, list_paths, list_targets
 from hipsynth.profiling.reports.executed_profile import ExecutedProfile
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ def profile(
     arch: Names = "",
     device: Names = "",
     flags: Names = "-O3",
-    args: Sequence[str] = (),
-    includes: Sequence[str] = (),
+    args: Words = (),
+    includes: Folders = (),
     grid: Shape | None = None,
     block: Shape | None = None,
     values: Mapping[str, float] | None = None,
@@ -73,6 +74,8 @@ def profile(
     from hipsynth.source.harness import HarnessChoices
     from hipsynth.toolchain import sandbox
 
+    arguments, folders = list_words("args", args), list_folders(includes)
+    check_positive(timeout_s=timeout_s, workers=workers, **({"budget_s": budget_s} if budget_s else {}))
     sandbox.require_sandbox()
     limits = RunLimits(
         time_s=timeout_s if not budget_s else max(timeout_s, least_time(budget_s)),
@@ -82,11 +85,11 @@ def profile(
         lines=lines,
     )
     targets = list_targets(arch, device, flags)
-    choices = HarnessChoices(complete_shape(grid), complete_shape(block), dict(values or {}))
+    choices = HarnessChoices(complete_shape(grid), complete_shape(block), check_values(values))
     with ExitStack() as scratch:
         keep = scratch.enter_context
         project = locate_program(
-            list_paths(path), tuple(args), targets[0].arch, keep, includes=list_names(includes),
+            list_paths(path), arguments, targets[0].arch, keep, includes=folders,
             limits=compile_limits(limits), flags=targets[0].flags,
         )  # fmt: skip
         request = ProfileRequest(project, targets, limits, choices, workers=workers, what_if=what_if)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hipsynth.core.errors import BadInput
+from hipsynth.library.arguments import Folders, Words, list_checks, list_folders, list_words
 from hipsynth.library.harness import name_messages, read_compared
 from hipsynth.library.programs import check_hip_only, has_script_suffix, read_source
 from hipsynth.library.scripts import open_script_trials
@@ -27,10 +28,10 @@ def verify(
     arch: str = "",
     device: str = "",
     flags: str = "-O3",
-    args: Sequence[str] = (),
-    check_args: Sequence[Sequence[str]] = (),
+    args: Words = (),
+    check_args: Sequence[Words] = (),
     allow_fast_math: bool = False,
-    includes: Sequence[str] = (),
+    includes: Folders = (),
     on_stage: Callable[[str], None] = lambda _: None,
     say: Callable[[str], None] = warnings.warn,
 ) -> VerifyDocument:
@@ -48,17 +49,17 @@ def verify(
     from hipsynth.tuning.optimize.verification.verify_change import VerifyRequest, verify_change
     from hipsynth.tuning.trial import target_of
 
+    arguments, checks, folders = list_words("args", args), list_checks(check_args), list_folders(includes)
     sandbox.require_sandbox()
     target_arch, files = choose_arch(arch, device), (Path(original), Path(changed))
-    checks = tuple(tuple(words) for words in check_args)
     if _are_scripts(files):
-        hip_only = {"flags": flags != "-O3", "allow_fast_math": allow_fast_math, "includes": bool(includes)}
+        hip_only = {"flags": flags != "-O3", "allow_fast_math": allow_fast_math, "includes": bool(folders)}
         check_hip_only(files[0], hip_only)
-        script_request = ScriptRequest(target_of(target_arch, flags, device), tuple(args), checks)
+        script_request = ScriptRequest(target_of(target_arch, flags, device), arguments, checks)
         return _verify_scripts(files, script_request, on_stage).document(*files, target_arch, "")
     allowed = frozenset({"fast-math"} if allow_fast_math else ())
     target = target_of(target_arch, flags, device)
-    request = VerifyRequest(*_read_texts(files, target, includes, say), target, tuple(args), checks, allowed)
+    request = VerifyRequest(*_read_texts(files, target, folders, say), target, arguments, checks, allowed)
     with name_messages(files[0], request.original):
         return verify_change(request, on_stage).document(*files, target_arch, flags)
 

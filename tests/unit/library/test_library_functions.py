@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import document_samples as samples
 import needs
+import numpy
 import pytest
 from profiling_samples import kernel, result, target
 
 import hipsynth
 from hipsynth.core.documents import from_json, to_json
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
+from hipsynth.library.arguments import check_values, list_folders, list_words
 from hipsynth.library.optimize import choose_output
 from hipsynth.library.targets import complete_shape, list_targets
 from hipsynth.profiling.compare.differ import compare_profiles
@@ -119,3 +123,33 @@ def test_bad_input_raises_the_error_that_the_verb_prints(tmp_path: Path) -> None
     one.write_text("__global__ void one() {}\n")
     with pytest.raises(UsageError, match="gfx9999"):
         hipsynth.predict(one, arch="gfx9999")
+
+
+def test_arguments_in_one_text_are_refused_with_the_right_call(tmp_path: Path) -> None:
+    one = tmp_path / "one.hip"
+    one.write_text("__global__ void one() {}\n")
+    calls: list[Callable[..., object]] = [hipsynth.profile, hipsynth.predict, hipsynth.optimize]
+    for call in (*calls, partial(hipsynth.verify, one), partial(hipsynth.compare, one)):
+        with pytest.raises(UsageError, match="is not a list of arguments") as caught:
+            call(one, args="65536 7")
+        assert caught.value.remedy == "args=['65536', '7']"
+    for checks in ("64", ["64"], [64]):
+        with pytest.raises(UsageError, match="is not a list of arg"):
+            hipsynth.verify(one, one, check_args=checks)  # type: ignore[arg-type]
+    assert list_words("args", [65536, "a b", 0.5]) == ("65536", "a b", "0.5")
+    assert list_folders(Path("include")) == ("include",) and list_folders(("a", Path("b"))) == ("a", "b")
+
+
+def test_values_and_limits_are_numbers_that_fit(tmp_path: Path) -> None:
+    one = tmp_path / "one.hip"
+    one.write_text("__global__ void one(int n) {}\n")
+    for call in (hipsynth.profile, hipsynth.predict):
+        for value in ("x", float("nan"), 1 << 64, None):
+            with pytest.raises(UsageError, match=r"values: 'n' is .*, which is no number"):
+                call(one, values={"n": value})  # type: ignore[dict-item]
+        for limit in (-1, 0, float("inf"), "60"):
+            with pytest.raises(UsageError, match=r"timeout_s=.* is no positive number"):
+                call(one, timeout_s=limit)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="clock_s=0 is no positive number"):
+        hipsynth.optimize(one, clock_s=0)
+    assert check_values({"n": numpy.int64(3), "a": numpy.float32(0.5)}) == {"n": 3, "a": 0.5}

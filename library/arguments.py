@@ -1,0 +1,61 @@
+"""What callers of the functions pass: words for a program, numbers, folders and limits, checked and converted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral, Real
+from pathlib import Path
+
+from hipsynth.core.errors import UsageError
+
+Word = str | int | float | Path
+Words = Sequence[Word]
+Folders = str | Path | Sequence[str | Path]
+MOST_INTEGER = 1 << 64
+
+
+def list_words(keyword: str, words: Words) -> tuple[str, ...]:
+    """A program's arguments as texts. Raises UsageError for one text, whose characters would be the arguments."""
+    if isinstance(words, str | bytes) or not isinstance(words, Iterable):
+        shown = ", ".join(repr(word) for word in words.split()) if isinstance(words, str) else repr(words)
+        problem = f"{keyword}={words!r} is not a list of arguments"
+        raise UsageError(problem, remedy=f"{keyword}=[{shown}]")
+    return tuple(map(str, words))
+
+
+def list_checks(check_args: Sequence[Words]) -> tuple[tuple[str, ...], ...]:
+    """The argument lists of the small runs whose outputs are compared. Raises UsageError for one list, or a text."""
+    if isinstance(check_args, str | bytes) or any(isinstance(words, str) for words in check_args):
+        problem = f"check_args={check_args!r} is not a list of argument lists"
+        raise UsageError(problem, remedy="give one list for each run, such as check_args=[['64'], ['100']]")
+    return tuple(list_words("check_args", words) for words in check_args)
+
+
+def list_folders(folders: Folders) -> tuple[str, ...]:
+    """One folder or several, as texts; "" is none."""
+    if isinstance(folders, str | Path):
+        return (str(folders),) if str(folders) else ()
+    return tuple(map(str, folders))
+
+
+def check_values(values: Mapping[str, float] | None) -> dict[str, float]:
+    """Arguments of kernels by name. Raises UsageError for what is no number, or too large for 64 bits."""
+    checked: dict[str, float] = {}
+    for name, number in (values or {}).items():
+        if isinstance(number, Integral):
+            fits = abs(int(number)) < MOST_INTEGER
+            checked[name] = int(number)
+        else:
+            fits = isinstance(number, Real) and math.isfinite(number)
+            checked[name] = float(number) if fits else 0.0
+        if not fits:
+            raise UsageError(f"values: {name!r} is {number!r}, which is no number", remedy='such as values={"n": 4096}')
+    return checked
+
+
+def check_positive(**limits: float) -> None:
+    """Raises UsageError for a limit, by its keyword, that is no finite number above zero."""
+    for keyword, limit in limits.items():
+        if not (isinstance(limit, Real) and math.isfinite(limit) and limit > 0):
+            raise UsageError(f"{keyword}={limit!r} is no positive number", remedy=f"such as {keyword}=60")
