@@ -149,7 +149,10 @@ def _attach_device(table: DeviceTable, opened: Channel, resources: ExitStack) ->
     if not hip.library().memory_start:
         problem = "the HIP runtime library of this process was loaded before the virtual GPU"
         raise MissingDependency(problem, remedy="call activate() at the start of a new process")
-    placement = session.activate_device().placement
+    try:
+        placement = session.activate_device().placement
+    except triton_driver.LauncherUnusable as error:
+        raise MissingDependency("no kernel can be launched", cause=str(error), remedy="synth doctor") from None
     triton_driver.keep_code_objects()
     return _VirtualDevice(table, opened, resources, placement.forget_operators, placement.report_operators)
 

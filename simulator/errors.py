@@ -12,7 +12,9 @@ _SAME = (
     Reason.TRAP, Reason.UNSUPPORTED_OPCODE, Reason.UNSUPPORTED_SERVICE,
 )  # fmt: skip
 # With which the process of a script ends a run of its own.
-OF_SCRIPTS = (Reason.COMPILE_FAILED, Reason.NEEDS_DEVICES, Reason.NEEDS_LIBRARY, Reason.SYNTAX_ERROR)
+OF_SCRIPTS = (
+    Reason.COMPILE_FAILED, Reason.MISSING, Reason.NEEDS_DEVICES, Reason.NEEDS_LIBRARY, Reason.SYNTAX_ERROR,
+)  # fmt: skip
 CORE_REASONS: dict[str, Reason] = {
     **{str(reason): reason for reason in (*_SAME, *OF_SCRIPTS)},
     "time_limit": Reason.TIMEOUT,

@@ -24,7 +24,7 @@ from hipsynth.core.errors import BadInput, CompileFailed
 from hipsynth.core.files import read_regular, replace_atomically
 from hipsynth.core.languages import INCLUDED_SUFFIXES
 from hipsynth.core.program import Project
-from hipsynth.core.reasons import Reason
+from hipsynth.core.reasons import TRANSIENT, Reason
 from hipsynth.core.time_limit import charge_seconds
 from hipsynth.profiling.preview.launch import DeviceBuffer, DeviceLaunch, is_number, is_read_only, parameter_types
 from hipsynth.simulator import api
@@ -47,6 +47,8 @@ HOST_SECONDS = 10.0  # of processor time
 KERNEL_SECONDS = 0.25  # of work on kernels, at fixed prices: results do not depend on the machine
 SETTLED = 1000  # launches in a row without a new kernel or shape, after which the program is ended
 MEMORY_BYTES = 4 << 30
+# Reasons that are of the machine and may be gone in the next run: such recordings are not kept.
+OF_THE_MACHINE = TRANSIENT | {Reason.NEEDS_LIBRARY}
 MOST_FILES = 500  # in the folder of a program whose recording is kept
 _OTHER_BRACES = re.compile(r"<%|%>|\?\?")  # digraphs and trigraphs
 _SPLICE = re.compile(r"\\[ \t]*\n")  # the next line goes on with this one
@@ -256,7 +258,10 @@ def load_recording(entry: Path, signatures: Mapping[str, str]) -> Recording | No
 
 
 def store_recording(entry: Path, head: RecordingHead, data: bytes) -> None:
-    """Keeps a recording, and deletes the oldest ones. Failure to cache is not an error."""
+    """Keeps a recording, unless it failed for reasons of the machine, and deletes the oldest ones. Failure to cache is
+    not an error."""
+    if head.reason in OF_THE_MACHINE:
+        return
     try:
         with replace_atomically(entry) as fresh:
             fresh.write_bytes(json.dumps(asdict(head)).encode() + b"\n" + data)

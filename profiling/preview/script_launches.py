@@ -68,7 +68,7 @@ def record_script(project: Project, device: DeviceTable) -> Recording:
     """Runs a script in the sandbox without executing its kernels beyond a small budget, or finds what an earlier run of
     the same script recorded. Raises MissingDependency if nothing can run, BadInput if the script damaged the record."""
     entry = _entry_of(project, device)
-    if entry is not None and (stored := load_recording(entry, {})) is not None:
+    if entry is not None and (stored := load_recording(entry, {})) is not None and not _has_failed(stored):
         return stored
     artefacts = prepare_script(project.sources[0].path)
     with sandbox.job_folder() as job:
@@ -79,7 +79,7 @@ def record_script(project: Project, device: DeviceTable) -> Recording:
         data = read_regular(path, MOST_BYTES) if path.exists() else b""
         head = _head_of(run)
     recording = read_recording(head, data, {})
-    if entry is not None:
+    if entry is not None and not _has_failed(recording):
         store_recording(entry, head, data)
     charge_seconds(run.cpu_s)
     return recording
@@ -94,6 +94,11 @@ def preview_script_text(text: str, device: DeviceTable, arguments: Sequence[str]
     if recording.reason and recording.reason not in HARMLESS:
         previews.failures.append(PreviewFailure("", recording.message, recording.reason))
     return previews
+
+
+def _has_failed(recording: Recording) -> bool:
+    """Whether a script ended with an error before its first launch: what it lacked may be there in the next run."""
+    return not recording.launches and recording.reason == Reason.NO_DISPATCH
 
 
 def _head_of(run: api.RunResult) -> RecordingHead:

@@ -89,7 +89,9 @@ def build_launcher() -> Path:
     source = Path(spec.submodule_search_locations[0]) / "backends" / "amd"
     text = (source / "driver.c").read_text()
     name = f"{LAUNCHER}{sysconfig.get_config_var('EXT_SUFFIX')}"
-    identity = hashlib.sha256(f"{text}\0{library_path()}\0{sys.version}\0{name}".encode()).hexdigest()[:12]
+    # The module has the folder's own path in it: one that was moved is of no use.
+    parts = (text, str(cache_dir()), str(library_path()), sys.version, name)
+    identity = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
     folder = cache_dir() / f"triton-{identity}"
     if not (folder / name).exists():
         with replace_atomically(folder, is_finished=lambda found: (found / name).exists()) as fresh:

@@ -9,9 +9,10 @@ import pytest
 from triton_samples import DOUBLE
 
 import hipsynth
-from hipsynth.core.errors import BadInput, UsageError
+from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.preview import interpret, script_launches
+from hipsynth.simulator.scripts import prepare
 from hipsynth.training.models.documents import PredictionResult, SimulatedKernel
 
 FOLDER = Path(__file__).with_name("scripts")
@@ -120,6 +121,44 @@ def test_scripts_without_launches_fail_with_a_reason(text: str, reason: Reason, 
     with pytest.raises(BadInput) as raised:
         predict_text(text, tmp_path)
     assert raised.value.reason == reason and words in str(raised.value)
+
+
+def test_a_launcher_that_cannot_be_loaded_is_missing_and_its_recording_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher = tmp_path / "launcher" / prepare.build_launcher().name
+    launcher.parent.mkdir()
+    launcher.write_bytes(b"")
+    launcher.with_name(prepare.LIBHIP).symlink_to(prepare.library_path())
+    text = "double[(64,)](x, BLOCK=1024)  # of a moved cache\n"
+    with monkeypatch.context() as patched:
+        patched.setattr(prepare, "build_launcher", lambda: launcher)
+        with pytest.raises(MissingDependency, match=r"launcher module .* cannot be loaded"):
+            predict_text(text, tmp_path)
+    assert predict_text(text, tmp_path).kernels[0].duration_ns
+
+
+def test_a_moved_cache_gets_a_launcher_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepare, "cache_dir", lambda: tmp_path / "first")
+    first = prepare.build_launcher()
+    (tmp_path / "first").rename(tmp_path / "second")
+    monkeypatch.setattr(prepare, "cache_dir", lambda: tmp_path / "second")
+    second = prepare.build_launcher()
+    assert second.parent.name != first.parent.name
+    assert str(second.with_name(prepare.LIBHIP)) in second.with_name("driver.c").read_text()
+
+
+def test_a_script_that_failed_before_its_first_launch_runs_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = list[Path]()
+    monkeypatch.setattr(
+        script_launches, "prepare_script", lambda path: started.append(path) or prepare.prepare_script(path)
+    )
+    for _ in range(2):
+        with pytest.raises(BadInput, match="RuntimeError: not now"):
+            predict_text("raise RuntimeError('not now')\n", tmp_path)
+    assert len(started) == 2
 
 
 def test_options_of_hip_programs_are_refused() -> None:

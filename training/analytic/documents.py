@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hipsynth.core.errors import BadInput, CompileFailed, TimeLimitReached
+from hipsynth.core.errors import BadInput, CompileFailed, HipsynthError, MissingDependency, TimeLimitReached
 from hipsynth.core.program import Program, ProgramRun
 from hipsynth.core.reasons import Reason
 from hipsynth.core.time_limit import PREDICTION_SECONDS, OutOfTime, processor_time_limit, require_time
@@ -90,10 +90,11 @@ def predict_script(
     return results
 
 
-def _nothing_launched(path: str, recording: Recording) -> BadInput:
+def _nothing_launched(path: str, recording: Recording) -> HipsynthError:
     reason = recording.reason or Reason.NO_DISPATCH
     why = "" if reason is Reason.NO_DISPATCH else f": {reason.meaning}"
-    return BadInput(f"{path} launches no kernel{why}", cause=recording.message, reason=reason)
+    kind = MissingDependency if reason is Reason.MISSING else BadInput
+    return kind(f"{path} launches no kernel{why}", cause=recording.message, reason=reason)
 
 
 def predict_each(

@@ -97,6 +97,8 @@ def failure_of(error: BaseException) -> tuple[str, str]:
     """(reason, message) of an error that has a reason of ours, else two empty texts."""
     if isinstance(error, SyntaxError):
         return "syntax_error", "".join(traceback.format_exception_only(error)).strip()
+    if isinstance(error, triton_driver.LauncherUnusable):
+        return "missing", str(error)
     if isinstance(error, triton_driver.UnreachablePointer):
         return "illegal_access", str(error)
     if isinstance(error, CompilationError):

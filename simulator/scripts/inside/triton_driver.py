@@ -18,6 +18,10 @@ LARGEST = 2**63 - 1  # of a number in the result document
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "waves_per_eu", "matrix_instr_nonkdim", "kpack")
 
 
+class LauncherUnusable(RuntimeError):
+    """Triton's launcher module cannot be loaded, whatever the script is."""
+
+
 class UnreachablePointer(ValueError):
     """A launch has a pointer that is no device memory."""
 
@@ -115,11 +119,15 @@ def plain_value(value: object) -> bool | int | str:
 
 
 def activate_triton(before_launch: Callable[[], None]) -> None:
-    """Makes Triton's HIP driver the active one, with the launcher module that was built beforehand."""
+    """Makes Triton's HIP driver the active one, with the launcher module that was built beforehand. Raises
+    LauncherUnusable."""
     Launcher.before_launch = staticmethod(before_launch)
     built = os.environ["HIPSYNTH_TRITON_LAUNCHER"]
     triton.knobs.build.impl = lambda name, *_: built
-    active = driver.HIPDriver()
+    try:
+        active = driver.HIPDriver()
+    except (RuntimeError, ImportError, OSError) as error:
+        raise LauncherUnusable(f"Triton's launcher module {built} cannot be loaded: {error}") from error
     active.launcher_cls = Launcher
     triton.runtime.driver.set_active(active)
     triton.runtime.driver._default = active
