@@ -147,7 +147,8 @@ class MeasurementOptions(TypedDict):
 @click.option(
     "--counters/--no-counters",
     default=None,
-    help="Show all metrics, and counters.  [default: a first screen at a terminal, else counters of up to 3 kernels]",
+    help="Show all metrics, and every counter that is not zero.  [default: a first screen at a terminal, else the most "
+    "telling counters of up to 3 kernels]",
 )
 @click.option("--output", is_flag=True, help="Also show what the program itself prints.")
 @click.option(

@@ -37,6 +37,16 @@ LEGEND = (
 
 
 @dataclass(frozen=True)
+class TableChoice:
+    """What tables of metrics and counters hold: `counters` at all, `every` one that is not zero, those that match
+    `pattern`."""
+
+    counters: bool
+    every: bool = False
+    pattern: str = ""
+
+
+@dataclass(frozen=True)
 class Column:
     """A kernel on one target."""
 
@@ -77,7 +87,7 @@ def render_results(
     """All kernels of all targets; tables are wrapped at about `width` columns, and have the metrics and counters that
     match `pattern`.
 
-    `counters`: whether to show counters; None: only if there are at most FEW kernels.
+    `counters`: whether to show all that are not zero; None: the most telling ones, if there are at most FEW kernels.
     """
     lines: list[str] = []
     for result in results:
@@ -90,9 +100,10 @@ def render_results(
     for result in results:
         lines += tuning_lines(result)
     full = len(names) <= FEW if counters is None else counters
+    choice = TableChoice(full or bool(pattern), counters is True or bool(pattern), pattern)
     for name in names:
         columns = [Column(result, kernel) for result in results for kernel in list_used(result) if kernel.name == name]
-        lines += ["", *_kernel_lines(name, columns, width, full or bool(pattern), pattern)]
+        lines += ["", *_kernel_lines(name, columns, width, choice)]
     unused = sum(len(result.kernels) - len(list_used(result)) for result in results)
     if unused:
         lines += ["", f"{unused} builds that were tried and not chosen: the table above; their metrics: --json, --html"]
@@ -148,7 +159,7 @@ def _overview_lines(results: Sequence[TargetResult], names: Sequence[str]) -> It
         yield f"{name:<{width}}" + "".join(f"  {text:>{size}}" for text in cells)
 
 
-def _kernel_lines(name: str, columns: Sequence[Column], width: int, counters: bool, pattern: str) -> Iterator[str]:
+def _kernel_lines(name: str, columns: Sequence[Column], width: int, choice: TableChoice) -> Iterator[str]:
     shapes = dict.fromkeys(_launch_shape(column.kernel) for column in columns)
     yield f"{name}  " + "; ".join(shapes)
     for column in columns:
@@ -156,7 +167,7 @@ def _kernel_lines(name: str, columns: Sequence[Column], width: int, counters: bo
     fitting = max(1, (width - TABLE_LABEL) // TABLE_CELL)
     for first in range(0, len(columns), fitting):
         yield ""
-        yield from _metric_table(columns[first : first + fitting], counters, pattern)
+        yield from _metric_table(columns[first : first + fitting], choice)
 
 
 def _launch_shape(kernel: KernelRecord) -> str:
@@ -311,16 +322,16 @@ def _of_peak(name: str, value: float, peak: float, unit: str) -> str:
     return f"{name} {reached} of {possible} {peak_text} ({format_percent(value / peak)})"
 
 
-def _metric_table(columns: Sequence[Column], counters: bool, pattern: str) -> Iterator[str]:
+def _metric_table(columns: Sequence[Column], choice: TableChoice) -> Iterator[str]:
     """Table of the paper's metrics, our metrics and counters, one column per target."""
     facts = metrics.metric_table().metrics
     own_metrics = [metric for metric in metrics.extra_ids() if facts[metric].own]
     blocks = [
         list(_metric_rows(columns, [metric for metric in metrics.all_ids() if metric not in own_metrics])),
         list(_metric_rows(columns, own_metrics)),
-        list(_counter_rows(columns, pattern)) if counters or pattern else [],
+        list(_counter_rows(columns, choice.every)) if choice.counters else [],
     ]
-    blocks = [[row for row in block if matches_name(row[0], pattern)] for block in blocks]
+    blocks = [[row for row in block if matches_name(row[0], choice.pattern)] for block in blocks]
     rows = [row for block in blocks for row in block]
     if not rows:
         yield "    (nothing of this kernel matches)"
@@ -364,19 +375,25 @@ def _cell_error(metric: str, value: float | None, column: Column) -> str:
     return _error_text(metric, column)
 
 
-def _counter_rows(columns: Sequence[Column], pattern: str) -> Iterator[tuple[str, str, list[Cell]]]:
-    """Rows of counters that are not zero: those that tables show, and the kinds of vector and matrix instructions; with
-    a pattern any that there are."""
+def _counter_rows(columns: Sequence[Column], every: bool) -> Iterator[tuple[str, str, list[Cell]]]:
+    """Rows of counters that are not zero: `every` one, else those that tables show, and the kinds of vector and matrix
+    instructions."""
     table = metrics.metric_table()
-    for name, counter in {**table.counters, **table.others}.items():
+    known = {**table.counters, **table.others}
+    for name in dict.fromkeys([*known, *(name for column in columns for name in column.kernel.counters)]):
         values = [column.kernel.counters.get(name) for column in columns]
-        is_shown = counter.show or (name.startswith(KINDS) and (name in table.counters or "MOPS" in name))
-        if any(values) and (pattern or is_shown):
+        is_kind = name.startswith(KINDS) and (name in table.counters or "MOPS" in name)
+        if any(values) and (every or is_kind or (name in known and known[name].show)):
             cells = [
-                ("-" if value is None else f"{value:,.0f}", _counter_error(name, column))
+                (_count_text(value), _counter_error(name, column))
                 for column, value in zip(columns, values, strict=True)
             ]
             yield name, "", cells
+
+
+def _count_text(count: float | None) -> str:
+    """A counter, with decimals where its mean over dispatches is below one."""
+    return "-" if count is None else f"{count:,.0f}" if count >= 1 or not count else f"{count:.2g}"
 
 
 def _counter_error(name: str, column: Column) -> str:

@@ -280,6 +280,18 @@ def test_targets_are_columns_that_wrap() -> None:
     )
 
 
+def test_all_counters_that_are_not_zero_are_shown_on_request() -> None:
+    base = simulated({"hbm": 90})
+    rare = {"SQ_INSTS_VALU_INT64": 7.0, "FETCH_SIZE": 4096.0, "SQ_INSTS_SMEM_NORM": 0.25, "TCC_ATOMIC": 0.0}
+    results = [result(target(), replace(base, counters={**base.counters, **rare}))]
+    every, usual = (terminal.render_results(results, counters=choice) for choice in (True, None))
+    shown = {line.split()[0] for line in every.splitlines() if line.strip()}
+    assert {
+        name for name, value in results[0].kernels[0].counters.items() if value
+    } <= shown and "TCC_ATOMIC" not in shown
+    assert "FETCH_SIZE" not in usual and "SQ_INSTS_SMEM_NORM" in every and " 0.25" in every
+
+
 def test_several_kernels_show_time_shares_and_failures_are_listed() -> None:
     many = [simulated({"hbm": 90}, name=f"step{n}") for n in range(5)]
     text = terminal.render_results([result(target(), *many), failure(target("gfx942"), "illegal_access")])
