@@ -12,6 +12,7 @@ from pathlib import Path
 from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency
 from hipsynth.core.program import Project
 from hipsynth.core.reasons import Reason
+from hipsynth.core.tabular import shape_text
 from hipsynth.core.time_limit import OutOfTime
 from hipsynth.profiling.metrics import metric_table, roofline
 from hipsynth.profiling.metrics.bottleneck import rank_times, summarise_bounds
@@ -377,7 +378,26 @@ def launches_of(
         launches, assumed = _assume_launches(source, interpreter, question, recording.message)
         return launches, replace(assumed, general=oversized)
     launches = [_change_launch(launch, interpreter, source, question) for launch in recording.launches]
-    return launches, LaunchNotes((*oversized, *note_incomplete(recording, interpreter), *note_omissions(launches)))
+    resized = note_unequal_work(recording.launches, launches, question)
+    incomplete = note_incomplete(recording, interpreter)
+    return launches, LaunchNotes((*oversized, *incomplete, *note_omissions(launches), *resized))
+
+
+def note_unequal_work(
+    made: Sequence[DeviceLaunch], asked: Sequence[DeviceLaunch], question: LaunchAssumptions
+) -> tuple[str, ...]:
+    """Notes on kernels that get another number of work-items because only the block or only the grid was chosen."""
+    if (question.grid is None) == (question.block is None):
+        return ()
+    kept = "grid" if question.grid is None else "block"
+    notes = dict[str, str]()
+    for before, after in zip(made, asked, strict=True):
+        items, usual = (math.prod(launch.grid) * math.prod(launch.block) for launch in (after, before))
+        if items != usual:
+            sides = shape_text(after.grid if kept == "grid" else after.block)
+            text = f"{after.kernel}: {items:,} work-items in place of {usual:,}, since the {kept} stays {sides}"
+            notes.setdefault(after.kernel, f"{text}: choose both for equal work")
+    return tuple(notes.values())
 
 
 def _assume_launches(

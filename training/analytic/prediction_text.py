@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from hipsynth.core.kernel_record import Dim
@@ -82,28 +82,38 @@ def _meta_text(meta: Mapping[str, bool | int | str] | None) -> str:
 
 
 def variant_lines(answers: Sequence[VariantDocument]) -> list[str]:
-    """The answers of `synth predict --sweep` as a table: what differs, and the kernel that takes longest. Then the
-    notes: of the first row, where they differ between rows."""
+    """The answers of `synth predict --sweep` as a table: what differs, and the kernel that takes longest, with its
+    grid. Then the notes: of the first row, and of the first that has others."""
     cells = [_variant_cells(answer) for answer in answers]
-    names = [name for name in cells[0] if len({row.get(name) for row in cells}) > 1]
-    rows = [[*names, "kernel", "us", "80 % interval", "limited by"]]
+    names = [name for name in cells[0] if len({row.get(name) for row in cells}) > 1 and name != "grid"]
+    rows = [[*names, "kernel", "grid", "us", "80 % interval", "limited by"]]
     for answer, cell in zip(answers, cells, strict=True):
         rows.append([*(cell.get(name, "") for name in names), *_longest_cells(answer)])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ["  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return [*lines, *_variant_notes(answers)]
+
+
+def _variant_notes(answers: Sequence[VariantDocument]) -> Iterator[str]:
+    """The notes of the first row, and what the first row with others adds to them."""
+    first = answers[0].notes
     scope = "note" if len({answer.notes for answer in answers}) == 1 else "note on the first row"
-    return [*lines, *(f"{scope}: {note}" for note in answers[0].notes)]
+    yield from (f"{scope}: {note}" for note in first)
+    for number, answer in enumerate(answers, 1):
+        if further := [note for note in answer.notes if note not in first]:
+            yield from (f"note on row {number}: {note}" for note in further)
+            return
 
 
-def _longest_cells(answer: VariantDocument) -> tuple[str, str, str, str]:
-    """Name, duration, interval and limit of the kernel that takes longest."""
+def _longest_cells(answer: VariantDocument) -> tuple[str, str, str, str, str]:
+    """Name, grid, duration, interval and limit of the kernel that takes longest."""
     timed = [(kernel.duration_ns, kernel) for kernel in answer.kernels if kernel.duration_ns is not None]
     if not timed:
-        return "-", "-", "", answer.kernels[0].reason if answer.kernels else "no launch"
+        return "-", _format_shape(answer.grid), "-", "", answer.kernels[0].reason if answer.kernels else "no launch"
     duration, main = max(timed, key=lambda pair: pair[0])
     low, high = main.intervals.get(DURATION, (duration, duration))
     between = f"{_format_number(low / 1000)} - {_format_number(high / 1000)}" + (" unsure" if main.abstained else "")
-    return main.name, _format_number(duration / 1000), between, unit_name(main.bottleneck)
+    return main.name, _format_shape(main.grid), _format_number(duration / 1000), between, unit_name(main.bottleneck)
 
 
 def _variant_cells(answer: VariantDocument) -> dict[str, str]:

@@ -136,8 +136,9 @@ class PredictDocument(TabularDocument):
 
 @dataclass(frozen=True, kw_only=True)
 class VariantDocument:
-    """One line of `synth predict --sweep --json`: what was asked of a variant, and its kernels. `duration_ns` is that
-    of the longest kernel; `interpolated`: how many of the kernels were not interpreted themselves."""
+    """One line of `synth predict --sweep --json`: what was asked of a variant (`grid`, `block`: null if not), and its
+    kernels, each with the grid and block that it is predicted with. `duration_ns` is that of the longest kernel;
+    `interpolated`: how many of the kernels were not interpreted themselves."""
 
     arch: str
     device: str

@@ -16,6 +16,7 @@ from hipsynth.profiling.preview.sweep import TOLERANCE, Line
 from hipsynth.simulator.devices import load_device
 from hipsynth.training.analytic.batch import Variant, predict_variants
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
+from hipsynth.training.analytic.prediction_text import variant_lines
 from hipsynth.training.analytic.variants import MOST_VARIANTS, from_file, parse_axis, sweep_variants
 
 SOURCE = """#include <hip/hip_runtime.h>
@@ -49,6 +50,21 @@ def test_a_sweep_is_near_the_single_answers() -> None:
         assert (kernel.grid, kernel.block) == (alone.grid, alone.block)
         assert kernel.duration_ns == pytest.approx(alone.duration_ns, rel=2 * TOLERANCE)
         assert kernel.metrics == pytest.approx(alone.metrics, rel=4 * TOLERANCE, abs=3)
+
+
+def test_rows_that_compare_unequal_work_say_so_and_have_their_grid() -> None:
+    variants = sweep_variants(["block=256,8x8"], [BUILD], LaunchAssumptions(arguments=("65536",)))
+    answers = [answer.document() for answer in predict_variants(AnalyticPredictor.load(), SOURCE, variants)]
+    assert [answer.kernels[0].grid for answer in answers] == [(256, 1, 1)] * 2
+    note = "scale: 16,384 work-items in place of 65,536, since the grid stays 256x1x1: choose both for equal work"
+    assert [note in answer.notes for answer in answers] == [False, True]
+    head, *rows = variant_lines(answers)
+    assert head.split()[:3] == ["block", "kernel", "grid"] and rows[0].split()[:3] == ["256", "scale", "256"]
+    assert rows[-1] == f"note on row 2: {note}"
+    both = LaunchAssumptions((1024, 1, 1), (64, 1, 1), arguments=("65536",))
+    assert not any(
+        "work-items in place" in note for note in AnalyticPredictor.load().predict(SOURCE, *BUILD, both).notes
+    )
 
 
 @pytest.mark.parametrize("build", [BUILD, UNRECORDED])
