@@ -20,8 +20,9 @@ from hipsynth.cli.options import (
     workers_option,
 )
 from hipsynth.cli.output import print_json, print_note
-from hipsynth.cli.programs import ProgramCommand, check_script_options, source_options, split_argv, with_defines
+from hipsynth.cli.programs import ProgramCommand, check_script_options, source_options, split_argv
 from hipsynth.core.errors import UsageError
+from hipsynth.library.arguments import with_defines
 from hipsynth.simulator.devices import DEFAULT_ARCH
 
 EPILOG = """\b

@@ -20,10 +20,11 @@ from hipsynth.cli.options import (
     timeout_of,
 )
 from hipsynth.cli.output import StatusLine, print_json
-from hipsynth.cli.programs import ProgramCommand, define_option, include_option, split_argv, with_defines
+from hipsynth.cli.programs import ProgramCommand, define_option, include_option, split_argv
 from hipsynth.core.documents import to_json
 from hipsynth.core.errors import BadInput, CompileFailed, PartialFailure, UsageError
 from hipsynth.core.reasons import Reason
+from hipsynth.library.arguments import with_defines
 
 if TYPE_CHECKING:
     from hipsynth.core.program import Program

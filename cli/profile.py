@@ -34,7 +34,6 @@ from hipsynth.cli.programs import (
     missing_file_hint,
     source_options,
     split_argv,
-    with_defines,
 )
 from hipsynth.cli.terminal import print_styled, style_text
 from hipsynth.core import stop_signal
@@ -42,6 +41,7 @@ from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.files import require_writable
 from hipsynth.core.languages import SUFFIXES, TRITON
 from hipsynth.core.reasons import Reason
+from hipsynth.library.arguments import with_defines
 
 if TYPE_CHECKING:
     from hipsynth.core.program import Project

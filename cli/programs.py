@@ -15,7 +15,6 @@ from hipsynth.cli.options import NamedPath
 from hipsynth.core.errors import UsageError
 from hipsynth.core.languages import SOURCE_SUFFIXES
 from hipsynth.library.programs import check_hip_only, has_script_suffix
-from hipsynth.toolchain.flags import split_flags
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -63,12 +62,6 @@ def source_options(function: F) -> F:
     ):
         function = option(function)
     return function
-
-
-def with_defines(flags: str, defines: Sequence[str]) -> str:
-    """The compiler flags, with a `-D` for each `NAME` or `NAME=VALUE` of `defines`, quoted for a shell. Raises
-    UsageError for an open quote."""
-    return shlex.join([*split_flags(flags), *(f"-D{text}" for text in defines)]) if defines else flags
 
 
 def split_run_arguments(option: str, text: str) -> tuple[str, ...]:

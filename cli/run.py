@@ -28,13 +28,13 @@ from hipsynth.cli.programs import (
     missing_file_hint,
     source_options,
     split_argv,
-    with_defines,
 )
 from hipsynth.cli.terminal import output_forwarder
 from hipsynth.core.errors import BadInput, CompileFailed, UsageError
 from hipsynth.core.folders import changed_files, copy_out, stamp_files
 from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import scratch_folder
+from hipsynth.library.arguments import with_defines
 
 if TYPE_CHECKING:
     from hipsynth.core.program import Project

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
@@ -12,6 +13,7 @@ from hipsynth.core.errors import UsageError
 Word = str | int | float | Path
 Words = Sequence[Word]
 Folders = str | Path | Sequence[str | Path]
+Defines = Sequence[str] | Mapping[str, str | int | float]
 MOST_INTEGER = 1 << 64
 
 
@@ -30,6 +32,21 @@ def list_checks(check_args: Sequence[Words]) -> tuple[tuple[str, ...], ...]:
         problem = f"check_args={check_args!r} is not a list of argument lists"
         raise UsageError(problem, remedy="give one list for each run, such as check_args=[['64'], ['100']]")
     return tuple(list_words("check_args", words) for words in check_args)
+
+
+def list_defines(defines: Defines) -> tuple[str, ...]:
+    """Macros as `NAME` or `NAME=VALUE`. Raises UsageError for one text, whose characters would be macros."""
+    if isinstance(defines, Mapping):
+        return tuple(f"{name}={value}" for name, value in defines.items())
+    return list_words("defines", defines)
+
+
+def with_defines(flags: str, defines: Sequence[str]) -> str:
+    """The compiler flags, with a `-D` for each `NAME` or `NAME=VALUE` of `defines`, quoted for a shell. Raises
+    UsageError for an open quote."""
+    from hipsynth.toolchain.flags import split_flags
+
+    return shlex.join([*split_flags(flags), *(f"-D{text}" for text in defines)]) if defines else flags
 
 
 def list_folders(folders: Folders) -> tuple[str, ...]:

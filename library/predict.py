@@ -9,7 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hipsynth.core.reasons import Reason
-from hipsynth.library.arguments import Folders, Words, check_positive, check_values, list_folders, list_words
+from hipsynth.library.arguments import (
+    Defines,
+    Folders,
+    Words,
+    check_positive,
+    check_values,
+    list_defines,
+    list_folders,
+    list_words,
+    with_defines,
+)
 from hipsynth.library.programs import check_has_kernel, check_hip_only, has_script_suffix
 from hipsynth.library.targets import Names, Shape, complete_shape, list_names
 from hipsynth.training.models.documents import PredictDocument
@@ -30,17 +40,20 @@ def predict(
     block: Shape | None = None,
     values: Mapping[str, float] | None = None,
     model: str | Path | None = None,
+    defines: Defines = (),
     includes: Folders = (),
     check: bool = False,
+    defer: bool = False,
     timeout_s: float = 60.0,
 ) -> PredictDocument:
     """Predict duration and metrics of the kernels in a HIP file, or those that a Python script launches with Triton,
     without executing them as a whole.
 
     Several names of `arch`, `device` and `flags` give a result for each combination. `grid` and `block` replace those
-    of the host code, `values` are arguments of the kernels by name; these three and `flags` are for HIP, as `includes`
-    is: folders with headers of the program, beside its own. `check` also executes the program, and adds what that
-    gives. `model`: the folder of an analytic predictor, by default the shipped one.
+    of the host code, `values` are arguments of the kernels by name; these three and `flags` are for HIP, as are
+    `defines`, macros (`{"N": 64}`), and `includes`, folders with headers of the program, beside its own. `check` also
+    executes the program, and adds what that gives; `defer` does where the prediction is unsure. `model`: the folder of
+    an analytic predictor, by default the shipped one.
 
     Raises BadInput for a source without a kernel, UsageError for names that do not exist.
     """
@@ -50,20 +63,22 @@ def predict(
 
     file, words, folders = Path(path), list_words("args", args), list_folders(includes)
     assumed = check_values(values)
+    macros = list_defines(defines)
+    builds = tuple(with_defines(text, macros) for text in list_names(flags))
     check_positive(timeout_s=timeout_s)
     hip_only = {"grid": grid is not None, "block": block is not None, "values": bool(assumed), "flags": flags != "-O3",
-                "includes": bool(folders)}  # fmt: skip
+                "defines": bool(macros), "includes": bool(folders)}  # fmt: skip
     check_hip_only(file, hip_only)
     shapes = complete_shape(grid), complete_shape(block)
     program, question = read_question(file, words, *shapes, assumed, folders)
     targets = resolve_devices(list_names(arch), list_names(device))
-    for flag_text in list_names(flags):
+    for flag_text in builds:
         check_flags(flag_text)
     if assumed:
         check_argument_names(program.text, assumed)
-    questions = [(name, flag_text, device_name) for name, device_name in targets for flag_text in list_names(flags)]
+    questions = [(name, flag_text, device_name) for name, device_name in targets for flag_text in builds]
     predictor = open_analytic(None if model is None else Path(model))
-    execute = "always" if check else "never"
+    execute = "always" if check else "unsure" if defer else "never"
     return predict_completed(program, str(path), questions, question, predictor, execute, timeout_s)
 
 

@@ -9,11 +9,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hipsynth.core.errors import BadInput, MissingDependency
+from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.core.reasons import Reason
-from hipsynth.library.arguments import Folders, Words, check_positive, check_values, list_folders, list_words
-from hipsynth.library.targets import Names, Shape, complete_shape, list_paths, list_targets
+from hipsynth.library.arguments import (
+    Defines,
+    Folders,
+    Words,
+    check_positive,
+    check_values,
+    list_defines,
+    list_folders,
+    list_words,
+    with_defines,
+)
+from hipsynth.library.programs import check_hip_only
+from hipsynth.library.targets import Names, Shape, complete_shape, list_names, list_paths, list_targets
 from hipsynth.profiling.reports.executed_profile import ExecutedProfile
+from hipsynth.source.harness import HOW_TO_CHOOSE
 
 if TYPE_CHECKING:
     from hipsynth.core.program import Project
@@ -37,6 +49,7 @@ class ProfileRequest:
     kernel_pattern: str = ""
     top: int = 0
     what_if: bool = False
+    how_to_choose: str = HOW_TO_CHOOSE
 
 
 def profile(
@@ -46,13 +59,21 @@ def profile(
     device: Names = "",
     flags: Names = "-O3",
     args: Words = (),
+    defines: Defines = (),
     includes: Folders = (),
+    project: str | Path | None = None,
     grid: Shape | None = None,
     block: Shape | None = None,
     values: Mapping[str, float] | None = None,
+    kernel: str = "",
+    top: int = 0,
     lines: bool = False,
     what_if: bool = False,
+    backend: str = "sim",
     exact: bool = False,
+    effort: float = 1.0,
+    per_kernel: int = 0,
+    warm_l2: bool = False,
     budget_s: float = 0.0,
     timeout_s: float = 60.0,
     workers: int = 1,
@@ -60,11 +81,16 @@ def profile(
     """Compile a program, execute its kernels on the CPU, and count what the hardware counts.
 
     `path` is a HIP file, all files of a program, a folder with build files, or a Python script with Triton kernels;
-    `args` are its arguments. Several names of `arch`, `device` and `flags` give a result for each combination; without
-    `arch` and `device`, one each for gfx90a and gfx942. `grid`, `block` and `values` are for kernels without main().
+    `args` are its arguments, `defines` macros (`{"N": 64}`), `project` the folder whose build files say how `path` is
+    built. Several names of `arch`, `device` and `flags` give a result for each combination; without `arch` and
+    `device`, one each for gfx90a and gfx942. `grid`, `block` and `values` are for kernels without main(). Of the
+    kernels, those with `kernel` in their name are kept, and the `top` that take most time (0: all).
 
-    `lines` attributes counts to source lines, `what_if` says what removing each cause of time is worth, `exact` runs
-    every grid in full, `budget_s` bounds the work of all launches, `timeout_s` the processor time.
+    `lines` attributes counts to source lines, `what_if` says what removing each cause of time is worth. `backend`: as
+    of `synth profile`. `exact` runs every grid in full; other grids are sampled if they take over `effort` times the
+    usual limit. Only the first `per_kernel` launches of each kernel and shape are counted (0: all). With `warm_l2`,
+    launches find in the L2 what earlier ones read. `budget_s` bounds the work of all launches, `timeout_s` the
+    processor time.
 
     Raises CompileFailed or BadInput if no target gives a kernel; otherwise a target that failed has its `reason`.
     """
@@ -75,24 +101,39 @@ def profile(
     from hipsynth.toolchain import sandbox
 
     arguments, folders = list_words("args", args), list_folders(includes)
-    check_positive(timeout_s=timeout_s, workers=workers, **({"budget_s": budget_s} if budget_s else {}))
-    sandbox.require_sandbox()
+    check_positive(timeout_s=timeout_s, workers=workers, effort=effort, **({"budget_s": budget_s} if budget_s else {}))
+    paths, macros = list_paths(path), list_defines(defines)
+    hip_only = {"flags": flags != "-O3", "defines": bool(macros), "includes": bool(folders), "project": bool(project),
+                "backend": backend != "sim"}  # fmt: skip
+    check_hip_only(paths[0], hip_only)
+    _check_choices(backend, {"lines": lines, "what_if": what_if, "warm_l2": warm_l2, "budget_s": bool(budget_s)})
+    if (exact and effort != 1) or (budget_s and per_kernel):
+        excluding = ("exact", "effort") if exact and effort != 1 else ("budget_s", "per_kernel")
+        raise UsageError(f"{excluding[0]} excludes {excluding[1]}", remedy="give one of them")
+    if backend in ("sim", "preview"):
+        sandbox.require_sandbox()
     limits = RunLimits(
         time_s=timeout_s if not budget_s else max(timeout_s, least_time(budget_s)),
         sampling_units=0 if exact else SAMPLING_UNITS,
         patient=not budget_s,
+        effort=effort,
+        per_kernel=per_kernel,
+        warm_l2=warm_l2,
         budget_s=budget_s,
         lines=lines,
     )
-    targets = list_targets(arch, device, flags)
+    targets = list_targets(arch, device, tuple(with_defines(text, macros) for text in list_names(flags)))
     choices = HarnessChoices(complete_shape(grid), complete_shape(block), check_values(values))
     with ExitStack() as scratch:
         keep = scratch.enter_context
-        project = locate_program(
-            list_paths(path), arguments, targets[0].arch, keep, includes=folders,
-            limits=compile_limits(limits), flags=targets[0].flags,
+        program = locate_program(
+            paths, arguments, targets[0].arch, keep, includes=folders,
+            project=Path(project) if project else None, limits=compile_limits(limits), flags=targets[0].flags,
         )  # fmt: skip
-        request = ProfileRequest(project, targets, limits, choices, workers=workers, what_if=what_if)
+        request = ProfileRequest(
+            program, targets, limits, choices, backend, workers, kernel, top, what_if,
+            how_to_choose="choose with grid, block and values={NAME: N}",
+        )  # fmt: skip
         notes = list[str]()
         document = profile_project(request, keep, notes.append)
     if not any(result.kernels for result in document.measured):
@@ -100,6 +141,12 @@ def profile(
     for note in notes:
         warnings.warn(note, stacklevel=2)
     return document
+
+
+def _check_choices(backend: str, of_simulator: Mapping[str, bool]) -> None:
+    """Raises UsageError if something was chosen of the simulator, by its keyword, and another backend measures."""
+    if wrong := [keyword for keyword, is_chosen in of_simulator.items() if is_chosen and backend != "sim"]:
+        raise UsageError(f"{' and '.join(wrong)}: only for the simulator", remedy="leave it out, or the backend")
 
 
 def profile_project(request: ProfileRequest, keep: KeepFolder, say: Callable[[str], None]) -> ExecutedProfile:
@@ -110,7 +157,6 @@ def profile_project(request: ProfileRequest, keep: KeepFolder, say: Callable[[st
     from hipsynth.profiling.matrix.job import profile_program
     from hipsynth.profiling.matrix.without_main import complete_project, name_original, needs_smaller_sizes
     from hipsynth.profiling.reports.filters import select_kernels
-    from hipsynth.source.harness import HOW_TO_CHOOSE
 
     project = completed = request.project
     choices = replace(request.choices, kernel=request.kernel_pattern)
@@ -118,7 +164,7 @@ def profile_project(request: ProfileRequest, keep: KeepFolder, say: Callable[[st
 
     def profile_completed() -> list[TargetResult]:
         is_chosen = bool(choices or project.arguments)
-        for note in (*assumed, *([HOW_TO_CHOOSE] if assumed and not is_chosen else ())):
+        for note in (*assumed, *([request.how_to_choose] if assumed and not is_chosen else ())):
             say(note)
         return profile_program(
             project_program(completed), request.targets, request.backend, request.limits, request.workers,

@@ -343,7 +343,7 @@ def check_block(block: Dim | None) -> None:
         raise UsageError(
             f"work-groups of {' x '.join(map(str, block))} work-items",
             cause=f"a work-group has at most {MOST_GROUP_ITEMS}",
-            remedy="choose a smaller --block",
+            remedy="choose a smaller block",
             reason=Reason.BAD_CONFIGURATION,
         )
 
@@ -415,7 +415,7 @@ def _write_launch(
     kernel = launch.kernel
     if launch.elements * 8 > MOST_BYTES:
         problem = f"{kernel.name}: buffers of {launch.elements:,} elements are too large"
-        raise BadInput(problem, remedy="give smaller --grid, --block or --value", reason=Reason.NO_MAIN)
+        raise BadInput(problem, remedy="give a smaller grid, block or values", reason=Reason.NO_MAIN)
     sizes = {name: variables[name, value] for name, value in launch.numbers.items()}
     extents = [_write_extent(extent, sizes) for extent in launch.extents] or [
         f"({sizes[name]} + {side - 1}) / {side}" for name, side in zip(launch.sized, launch.block, strict=False)

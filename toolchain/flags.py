@@ -133,7 +133,7 @@ def check_flags(flags: str, *, files: bool = False) -> str:
             raise _bad_flags_error(flags, f"{group[0]} names files, which a corpus cannot record")
         words += group
     if not words:
-        raise UsageError("empty --flags", remedy='for example --flags="-O3"')
+        raise UsageError("no compiler flags are given", remedy="for example -O3")
     return shlex.join(words)
 
 

@@ -95,8 +95,8 @@ def resolve_devices(archs: Sequence[str], devices: Sequence[str]) -> tuple[tuple
     for device, arch in arch_of_device.items():
         if archs and arch not in archs:
             raise UsageError(
-                f"device {device} is {arch}, which --arch leaves out",
-                remedy=f"add --arch {arch}, or drop --device {device}",
+                f"device {device} is {arch}, which is not among the architectures: {', '.join(archs)}",
+                remedy=f"add {arch}, or leave out {device}",
             )
     wanted = list(archs) or ([] if devices else recorded_architectures())
     pairs = []

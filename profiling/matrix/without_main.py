@@ -51,8 +51,8 @@ def needs_smaller_sizes(assumed: Sequence[str], choices: HarnessChoices, results
 def refuse_choices(choices: HarnessChoices) -> tuple[str, ...]:
     """What is assumed of a program with a main(): nothing. Raises UsageError if something was chosen."""
     if choices:
-        remedy = "drop them, and give the program's own arguments after --"
-        raise UsageError("--grid, --block and --value are for kernels without main()", remedy=remedy)
+        remedy = "drop them, and give the program its own arguments"
+        raise UsageError("grid, block and values are for kernels without main()", remedy=remedy)
     return ()
 
 

@@ -153,3 +153,48 @@ def test_values_and_limits_are_numbers_that_fit(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="clock_s=0 is no positive number"):
         hipsynth.optimize(one, clock_s=0)
     assert check_values({"n": numpy.int64(3), "a": numpy.float32(0.5)}) == {"n": 3, "a": 0.5}
+
+
+TWO = """#include <hip/hip_runtime.h>
+__global__ void first(float* x) { x[threadIdx.x] = 1; }
+__global__ void second(float* x) { for (int i = 0; i < N; ++i) x[i * 64 + threadIdx.x] = i; }
+int main() {
+  float* x;
+  hipMalloc(&x, 1 << 20);
+  first<<<1, 64>>>(x);
+  second<<<1, 64>>>(x);
+}
+"""
+
+
+def test_a_profile_takes_the_options_of_the_verb(tmp_path: Path) -> None:
+    path = tmp_path / "two.hip"
+    path.write_text(TWO)
+    [profiled] = hipsynth.profile(path, arch="gfx942", defines={"N": 5}, kernel="sec", warm_l2=True, effort=2).results
+    [kernel] = profiled.kernels
+    assert kernel.name == "second" and kernel.counters["SQ_INSTS_VMEM_WR"] == 5
+    [previewed] = hipsynth.profile(path, arch="gfx942", defines=["N=4000"], top=1, backend="preview").results
+    assert [(kernel.name, kernel.backend) for kernel in previewed.kernels] == [("second", "preview")]
+    assert len(hipsynth.predict(path, arch="gfx942", defines={"N": 5}).results[0].kernels) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"defines": "N=5"}, "defines='N=5' is not a list"),
+        ({"backend": "recorded:folder", "lines": True}, "lines: only for the simulator"),
+        ({"exact": True, "effort": 3.0}, "exact excludes effort"),
+        ({"budget_s": 2.0, "per_kernel": 1}, "budget_s excludes per_kernel"),
+        ({"grid": 4, "defines": {"N": 1}}, "grid, block and values are for kernels without main"),
+        ({"arch": "gfx942", "device": "mi210"}, "not among the architectures: gfx942"),
+        ({"flags": [" "]}, "no compiler flags are given"),
+    ],
+)
+def test_wrong_options_are_refused_in_the_words_of_python(
+    options: dict[str, object], words: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "two.hip"
+    path.write_text(TWO)
+    with pytest.raises(UsageError) as caught:
+        hipsynth.profile(path, **options)  # type: ignore[arg-type]
+    assert words in str(caught.value) and "--" not in str(caught.value)
