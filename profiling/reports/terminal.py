@@ -32,6 +32,7 @@ FEW = 3  # up to this number of kernels, counters are shown by default
 LEGEND = (
     "±: 80 % of the recorded kernels of this class are nearer to the hardware (constants fitted without them), plus",
     "the sampling error; ~: few such kernels, a wider range; docs/explanation/validation/leave-one-out.md",
+    "Rates beside peaks count the bytes that move; L1_ and L2_Cache_Bandwidth, the vendor's, a whole line a request.",
     "Shares of the duration: what each unit alone would need; units work at the same time, so shares overlap.",
 )
 

@@ -280,6 +280,15 @@ def test_targets_are_columns_that_wrap() -> None:
     )
 
 
+def test_two_bandwidths_of_one_level_are_told_apart() -> None:
+    """The header counts bytes, and the vendor's formula counts a line for each request."""
+    text = terminal.render_results([result(target("gfx942"), simulated({"hbm": 90}, "gfx942"))])
+    (said,) = [line for line in text.splitlines() if line.startswith("Rates beside peaks count the bytes that move")]
+    assert "L1_ and L2_Cache_Bandwidth, the vendor's, a whole line a request" in said and len(said) <= 120
+    measured = terminal.render_results([result(target("gfx942"), kernel("gfx942"))])
+    assert "Rates beside peaks" not in measured
+
+
 def test_all_counters_that_are_not_zero_are_shown_on_request() -> None:
     base = simulated({"hbm": 90})
     rare = {"SQ_INSTS_VALU_INT64": 7.0, "FETCH_SIZE": 4096.0, "SQ_INSTS_SMEM_NORM": 0.25, "TCC_ATOMIC": 0.0}
