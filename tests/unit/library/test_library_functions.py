@@ -57,6 +57,9 @@ def test_every_function_is_there_under_its_name() -> None:
     for name in hipsynth.__all__:
         assert getattr(hipsynth, name).__name__ == name
         assert name in dir(hipsynth)
+    assert issubclass(UsageError, hipsynth.HipsynthError) and hipsynth.__version__[0].isdigit()
+    assert {"__version__", *hipsynth.__all__} <= set(dir(hipsynth))
+    assert not {"TYPE_CHECKING", "annotations", "importlib"} & set(dir(hipsynth))
     with pytest.raises(AttributeError, match="no attribute 'profiles'"):
         _ = hipsynth.profiles  # type: ignore[attr-defined]
 
