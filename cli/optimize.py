@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from hipsynth.cli.options import Duration, NamedPath, check_args_option, json_option, one_target_options
-from hipsynth.cli.output import describe_speedup, print_json, say_if_replaced
-from hipsynth.cli.programs import define_option, include_option, split_run_arguments, with_defines
+from hipsynth.cli.output import print_json, say_if_replaced
+from hipsynth.cli.programs import define_option, include_option, split_run_arguments
 from hipsynth.core.errors import UsageError
-from hipsynth.core.reasons import Reason
+from hipsynth.library.arguments import with_defines
 
 if TYPE_CHECKING:
     from hipsynth.tuning.agent.agent_loop import AgentSettings
-    from hipsynth.tuning.optimize.documents import ModelRun, ShapeSpeedup
+    from hipsynth.tuning.optimize.documents import ModelRun
     from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult
 
 EPILOG = """\b
@@ -48,10 +48,6 @@ FILE or in a folder of -I are found; one that is changed is written into the pat
 With --llm, a language model drives the tools of `synth mcp` instead; what it finds is verified in the same way. Its run
 is kept in --trace, and the same command goes on with it.
 """
-_STAYS = {
-    Reason.SEVERAL_SHAPES: "its groups keep their order, and its loops are not split over groups",
-    Reason.OVERLOADED: "its groups keep their order, and its launches are not joined with others",
-}
 ANSWER_S = 300.0  # of one answer
 DEFAULT_FLAGS = "-O3"
 MODEL_S = 900.0  # of a model's run, where --clock is not given
@@ -170,13 +166,15 @@ def print_answer(
     Returns the exit code."""
     from hipsynth.core.errors import BadInput
     from hipsynth.library.optimize import diff_files, write_optimized
+    from hipsynth.tuning.optimize.document_text import optimization_text
 
     patched = write_optimized(outcome, file, out)
     difference = diff_files(file, patched) if patched else ""
+    document = outcome.document(file, *target, patched, about)
     if as_json:
-        print_json(outcome.document(file, *target, patched, about))
+        print_json(document)
     else:
-        click.echo(result_summary(outcome, patched, difference))
+        click.echo(optimization_text(document, difference))
         if about:
             click.echo(f"the model's run: {about.ended}, {about.calls} calls, {about.failed_calls} failed")
     return BadInput.exit_code if outcome.status == "refused" else 0
@@ -199,46 +197,3 @@ def drive_model(
         raise UsageError("--llm needs a model", remedy="--model NAME, as the server calls it")
     outcome = drive_model(request, Client(url, api_key(key_env, os.environ), ANSWER_S), manner, trace, say)
     return outcome.found, outcome.document(manner.model, trace)
-
-
-def result_summary(result: OptimizeResult, patched: Path | None, difference: str) -> str:
-    """What the search found, for a terminal; `patched`: where the faster program was written, with `difference` from
-    the file that was given."""
-    less = "no rewriting by work-item" if result.language == "hip" else "meta-parameters stay"
-    lines = [f"kernel {name}: {less}, because {why}" for name, why in result.refused.items()]
-    lines += [f"kernel {name}: {_STAYS[why]}, because {why.meaning}" for name, why in result.limited.items()]
-    lines += [f"{name} was left out, by a fault of its own: {why}" for name, why in result.left_out.items()]
-    ended = {
-        "budget": "the search ended with its budget; a larger one may find more",
-        "clock": "the clock ended the search before its budget was used; --clock gives it more time",
-    }
-    lines += [ended[result.ended]] if result.ended in ended else []
-    if result.status != "improved":
-        return "\n".join([*lines, f"{result.status}: {result.reason}"])
-    lines += [difference.rstrip(), ""]
-    for check in result.verification.checks:
-        passed = {True: "passed", False: "FAILED", None: "not possible"}[check.passed]
-        lines.append(f"{check.name.replace('_', ' ')}: {passed}{f' ({check.detail})' if check.detail else ''}")
-    times = f"{result.before_ns / 1e3:.1f} us -> {result.after_ns / 1e3:.1f} us"
-    lines.append(f"{times}: {describe_speedup(result.speedup)}{_describe_losses(result.losses)}")
-    for gain in result.gains:
-        lines.append(f"{gain.kernel}: {describe_speedup(gain.speedup)}, {100 * gain.share:.0f} % of the time before")
-    if result.uncertainty:
-        lines.append(f"uncertainty of that, as the grid was sampled: {100 * result.uncertainty:.1f} %")
-    for shape in result.shapes[1:]:
-        lines.append(f"at {_describe_arguments(shape)} ({shape.kind}): {describe_speedup(shape.speedup)}")
-    for kernel, guard in result.guards.items():
-        lines.append(f"{kernel} is changed for {guard.condition}; other sizes launch the original")
-    return "\n".join([*lines, f"patched program: {patched}"])
-
-
-def _describe_losses(shapes: Sequence[ShapeSpeedup]) -> str:
-    """The shapes at which the answer is slower, to stand behind the speed-up."""
-    if not shapes:
-        return ""
-    slower = " and ".join(f"{describe_speedup(shape.speedup)} at {_describe_arguments(shape)}" for shape in shapes)
-    return f", but {slower}: keep the original for such sizes"
-
-
-def _describe_arguments(shape: ShapeSpeedup) -> str:
-    return " ".join(shape.arguments) or "no arguments"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import shutil
 import sys
 import threading
@@ -40,16 +39,6 @@ def say_if_replaced(path: Path) -> None:
     """Says before long work that its result goes where a file is already."""
     if path.is_file():
         click.echo(f"note: {path} exists: what is found replaces it; --out names another file", err=True)
-
-
-def describe_speedup(speedup: float) -> str:
-    """How many times as fast something is, or how many times slower, with three digits."""
-    if round(speedup, 2) >= 1:
-        return f"{speedup:.2f} times as fast"
-    if speedup <= 0:
-        return "over 10000 times slower"
-    slower = 1 / speedup
-    return f"{slower:.{max(0, 2 - int(math.log10(slower)))}f} times slower"
 
 
 class StatusLine:

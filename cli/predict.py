@@ -77,8 +77,8 @@ DEFAULT_FLAGS = ("-O3",)
     "sweeps",
     multiple=True,
     metavar="NAME=RANGE",
-    help="Predict every combination of values: START:STOP:FACTOR, START:STOP:+STEP or a list (of shapes: 64,16x16). NAME is grid, block, "
-    "arg1 (the first word of ARGS) or an argument of the kernels; repeatable.",
+    help="Predict every combination of values: START:STOP:FACTOR, START:STOP:+STEP or a list (of shapes: 64,16x16). "
+    "NAME is grid, block, arg1 (the first word of ARGS) or an argument of the kernels; repeatable.",
 )
 @click.option(
     "--variants", "listed", type=NamedPath(path_type=Path), help="Predict the variants of a file of JSON lines."

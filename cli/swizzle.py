@@ -8,7 +8,8 @@ import click
 
 from hipsynth.cli.options import Duration, NamedPath, json_option, one_target_options, timeout_option
 from hipsynth.cli.output import print_json, print_note, say_if_replaced
-from hipsynth.cli.programs import define_option, include_option, split_run_arguments, with_defines
+from hipsynth.cli.programs import define_option, include_option, split_run_arguments
+from hipsynth.library.arguments import with_defines
 
 EPILOG = """\b
 Examples:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from hipsynth.cli.options import NamedPath, check_args_option, json_option, one_target_options
-from hipsynth.cli.output import StatusLine, describe_speedup, print_json
-from hipsynth.cli.programs import check_script_options, define_option, include_option, split_run_arguments, with_defines
+from hipsynth.cli.output import StatusLine, print_json
+from hipsynth.cli.programs import check_script_options, define_option, include_option, split_run_arguments
 from hipsynth.core.errors import PartialFailure
-
-if TYPE_CHECKING:
-    from hipsynth.tuning.optimize.documents import VerifyDocument
+from hipsynth.library.arguments import with_defines
 
 EPILOG = """\b
 Examples:
@@ -85,17 +82,5 @@ def command(
     if as_json:
         print_json(document)
     else:
-        click.echo(verification_summary(document))
+        click.echo(str(document))
     return 0 if document.verified else PartialFailure.exit_code
-
-
-def verification_summary(result: VerifyDocument) -> str:
-    """Each check and what it found, for a terminal."""
-    words = {True: "passed", False: "FAILED", None: "not possible"}
-    lines = [
-        f"{check.name.replace('_', ' ')}: {words[check.passed]}{f' ({check.detail})' if check.detail else ''}"
-        for check in result.checks
-    ]
-    if result.speedup is None:
-        return "\n".join([*lines, "not verified"])
-    return "\n".join([*lines, f"verified; {describe_speedup(result.speedup)}"])

@@ -14,11 +14,13 @@ if TYPE_CHECKING:
 
 Cell = str | float | bool | None
 Row = dict[str, Cell]
+NAMED = 3  # rows that a document's repr names
 SHOWN_COLUMNS = 12  # of a table in a notebook; to_pandas() has all
 
 
 class TabularDocument(ABC):
-    """A document that is a table, too: one row for each of its kernels, checks or candidates."""
+    """A document that is a table, too: one row for each of its kernels, checks or candidates. `print` shows what the
+    verb prints; dataclasses that inherit from it leave `repr` to it."""
 
     @abstractmethod
     def table_rows(self) -> list[Row]:
@@ -30,6 +32,17 @@ class TabularDocument(ABC):
 
     def _repr_html_(self) -> str:
         return write_table(self.table_rows())
+
+    def __str__(self) -> str:
+        return align_table(self.table_rows())
+
+    def __repr__(self) -> str:
+        rows = self.table_rows()
+        column = next(iter(rows[0])) if rows else ""
+        values = list(dict.fromkeys(str(row[column]) for row in rows))
+        more = f" and {len(values) - NAMED} more" if len(values) > NAMED else ""
+        named = f": {column} {', '.join(values[:NAMED])}{more}" if rows else ""
+        return f"<{type(self).__name__}{named}>"
 
 
 def make_frame(rows: Sequence[Row]) -> pandas.DataFrame:
@@ -51,10 +64,22 @@ def write_table(rows: Sequence[Row]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
+def align_table(rows: Sequence[Row]) -> str:
+    """The first columns of rows as text."""
+    if not rows:
+        return "nothing"
+    names = list(rows[0])[:SHOWN_COLUMNS]
+    cells = [names, *([_plain_text(row[name]) for name in names] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in cells)
+
+
+def _plain_text(value: Cell) -> str:
+    return "-" if value is None else f"{value:.5g}" if isinstance(value, float) else str(value)
+
+
 def _cell_text(value: Cell) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.5g}" if isinstance(value, float) else html.escape(str(value))
+    return html.escape(_plain_text(value))
 
 
 def frame_page(page: str, height: int) -> str:

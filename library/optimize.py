@@ -110,6 +110,6 @@ def write_optimized(result: OptimizeResult, file: Path, out: str | Path | None) 
 
 def diff_files(before: Path, after: Path) -> str:
     """What a written program changes in the file that it was made from, as a unified diff with both names."""
-    rows = [read_source(path).splitlines(keepends=True) for path in (before, after)]
-    lines = difflib.unified_diff(*rows, str(before), str(after))
+    ours, theirs = (read_source(path).splitlines(keepends=True) for path in (before, after))
+    lines = difflib.unified_diff(ours, theirs, str(before), str(after))
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

@@ -139,7 +139,7 @@ class ComparedSide:
     program: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CompareDocument(TabularDocument):
     """The document of `synth compare --json`. `only_a` and `only_b`: targets without a counterpart; `slower`: what is
     slower than --fail-if-slower allows (`slower_limit_percent`), [] without it."""
@@ -183,3 +183,8 @@ class CompareDocument(TabularDocument):
         from hipsynth.profiling.compare.page import comparison_page
 
         return frame_page(comparison_page(self), PAGE_HEIGHT)
+
+    def __str__(self) -> str:
+        from hipsynth.profiling.compare.text import comparison_lines
+
+        return "\n".join(comparison_lines(self))

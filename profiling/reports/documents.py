@@ -219,7 +219,7 @@ class ProfileResult:
     plot: RooflinePlot
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ProfileDocument(TabularDocument):
     """The document of `synth profile --json`, and of the server's jobs. `assumed`: of the launches of kernels without
     main(), a sentence each."""

@@ -38,5 +38,17 @@ class ExecutedProfile(ProfileDocument):
 
         return profile_page(self.program.path, self.measured)
 
+    def __str__(self) -> str:
+        from hipsynth.profiling.reports.lines import lines_listing
+        from hipsynth.profiling.reports.terminal import render_results
+        from hipsynth.profiling.reports.what_if import what_if_listing
+
+        parts = [render_results(self.measured)]
+        if any(result.lines for result in self.measured):
+            parts.append(lines_listing(self.measured))
+        if any(kernel.what_if is not None for result in self.results for kernel in result.kernels):
+            parts.append(what_if_listing(self.measured))
+        return "\n\n".join(parts)
+
     def _repr_html_(self) -> str:
         return frame_page(self.write_page(), PAGE_HEIGHT)

@@ -101,7 +101,7 @@ class PredictionResult:
     source: Literal["program", "completed", "last_compiled", "text"] = "program"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class PredictDocument(TabularDocument):
     """The document of `synth predict --json`, and of the server's predictions."""
 
@@ -132,6 +132,11 @@ class PredictDocument(TabularDocument):
             }
             rows.append({**row, **{name: kernel.metrics.get(name) for name in metrics}})
         return rows
+
+    def __str__(self) -> str:
+        from hipsynth.training.analytic.prediction_text import prediction_lines
+
+        return "\n\n".join("\n".join(prediction_lines(result)) for result in self.results)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -79,7 +79,7 @@ class VerificationCheck:
     error: float = 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class VerifyDocument(TabularDocument):
     """The document of `synth verify --json`. `verified`: no check failed, and outputs were compared; `speedup`: how
     many times as fast the changed program is, null unless it is verified."""
@@ -98,6 +98,11 @@ class VerifyDocument(TabularDocument):
             {"check": check.name, "passed": check.passed, "detail": check.detail, "error": check.error}
             for check in self.checks
         ]
+
+    def __str__(self) -> str:
+        from hipsynth.tuning.optimize.document_text import verification_text
+
+        return verification_text(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +149,7 @@ class KernelGain:
     share: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class OptimizeDocument(TabularDocument):
     """The document of `synth optimize --json`. `status`: "improved", "unchanged" (nothing found is faster and correct)
     or "refused" (`reason`). `step`: the last of the steps that led to the result; `uncertainty`: of the speed-up,
@@ -197,3 +202,8 @@ class OptimizeDocument(TabularDocument):
             }
             for step in self.steps
         ]
+
+    def __str__(self) -> str:
+        from hipsynth.tuning.optimize.document_text import optimization_text
+
+        return optimization_text(self)

@@ -21,9 +21,13 @@ from hipsynth.library.arguments import check_values, list_folders, list_words
 from hipsynth.library.optimize import choose_output
 from hipsynth.library.targets import complete_shape, list_targets
 from hipsynth.profiling.compare.differ import compare_profiles
+from hipsynth.profiling.compare.text import comparison_lines
 from hipsynth.profiling.reports.describe import profile_document
 from hipsynth.profiling.reports.documents import ProfileDocument
 from hipsynth.profiling.reports.executed_profile import ExecutedProfile
+from hipsynth.profiling.reports.terminal import render_results
+from hipsynth.training.analytic.prediction_text import prediction_lines
+from hipsynth.tuning.optimize.documents import SearchEnd, VerificationCheck, VerifyDocument
 
 RESULTS = [result(target(), kernel(name="a<1>"), kernel(name="b"))]
 
@@ -92,6 +96,27 @@ def test_frames_have_the_rows_of_every_document() -> None:
         assert list(frame.columns) == list(document.table_rows()[0])
         assert len(frame) == len(document.table_rows())
     assert compared.to_pandas()["verdict"].tolist() == ["equal", "equal"]
+
+
+def test_documents_print_the_text_of_the_verb_and_have_a_short_repr() -> None:
+    executed = ExecutedProfile.of("p", "p.hip", RESULTS)
+    assert str(executed) == render_results(RESULTS)
+    assert repr(executed) == "<ExecutedProfile: kernel a<1>, b>"
+    read = from_json(ProfileDocument, to_json(executed))
+    assert str(read).splitlines()[0].split()[:3] == ["kernel", "arch", "device"] and len(str(read).splitlines()) == 3
+    compared, predicted = compare_profiles(executed, executed), samples.predict_document()
+    assert str(compared) == "\n".join(comparison_lines(compared))
+    assert str(predicted) == "\n".join(prediction_lines(predicted.results[0]))
+    optimized = samples.optimize_document(SearchEnd.CLOCK)
+    assert "the clock ended the search" in str(optimized) and str(optimized).endswith("unchanged: r")
+    checks = VerificationCheck("outputs_equal", True), VerificationCheck("other_sizes", None, "no size")
+    verified = VerifyDocument(
+        original="a.hip", changed="b.hip", arch="gfx942", flags="-O3", verified=True, checks=checks, speedup=2.0
+    )
+    text = "outputs equal: passed\nother sizes: not possible (no size)\nverified; 2.00 times as fast"
+    assert str(verified) == text
+    for document in (read, compared, predicted, optimized, verified):
+        assert repr(document).startswith(f"<{type(document).__name__}") and len(repr(document)) < 100
 
 
 def test_without_pandas_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from fake_tuning import TEXT, parsed, without_simulator
 
-from hipsynth.cli.optimize import print_answer, result_summary
-from hipsynth.cli.output import describe_speedup
+from hipsynth.cli.optimize import print_answer
 from hipsynth.core.kernel_record import KernelRecord, Sampling, Work
 from hipsynth.source.own_headers import write_in_headers
 from hipsynth.tuning.optimize.candidates import SearchState
@@ -22,6 +21,7 @@ from hipsynth.tuning.optimize.confirm import (
     join_shapes,
     list_losses,
 )
+from hipsynth.tuning.optimize.document_text import describe_speedup, optimization_text
 from hipsynth.tuning.optimize.documents import SearchEnd, ShapeSpeedup, VerificationCheck
 from hipsynth.tuning.optimize.evaluate import (
     COMPILE_S,
@@ -123,11 +123,10 @@ def test_the_summary_says_beside_the_speed_up_where_it_is_lost(monkeypatch: pyte
     without_simulator(monkeypatch)
     answer = optimize_program(OptimizeRequest(TEXT, target_of("gfx942"), 30.0))
     shapes = (ShapeSpeedup((), TIMED, 8.0, 4.0, 2.0), ShapeSpeedup(("64", "9"), CHECKED, 4.0, 10.0, 0.4))
-    (line,) = (
-        line for line in result_summary(replace(answer, shapes=shapes), None, "").splitlines() if " us -> " in line
-    )
-    shared = replace(answer, refused={"k": "it uses __shared__"})
-    assert "kernel k: no rewriting by work-item, because it uses __shared__" in result_summary(shared, None, "")
+    answer = replace(answer, shapes=shapes, refused={"k": "it uses __shared__"})
+    first, *lines = optimization_text(answer.document(Path("a.hip"), "gfx942", "-O3", None)).splitlines()
+    assert first == "kernel k: no rewriting by work-item, because it uses __shared__"
+    (line,) = (line for line in lines if " us -> " in line)
     assert line.endswith("times as fast, but 2.50 times slower at 64 9: keep the original for such sizes")
 
 
