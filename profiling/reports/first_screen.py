@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
 from hipsynth.core.kernel_record import KernelRecord
@@ -18,7 +20,10 @@ MOST_TUNED = 8  # lines of what an autotuner tried
 BAR = 24  # characters
 SMALLEST = 0.005  # share of the duration of a unit that is printed
 FULL, EMPTY, PARTS = "█", "░", "▏▎▍▌▋▊▉"  # PARTS: eighths
-NEXT = "all metrics and counters: --counters · per source line: --lines · what a cause is worth: --what-if"
+NEXT = ("all counters: --counters", "per line: --lines", "what causes cost: --what-if")
+SEPARATOR = " · "
+_PAUSE = re.compile(r"(?<=[,;]) ")
+INDENT = "  "  # of what a long line goes on with, beyond its own
 Style = Callable[[str, str], str]  # text, role ("name", "bar", "note") -> text as the terminal shows it
 
 
@@ -31,13 +36,13 @@ def render_screen(results: Sequence[TargetResult], width: int = 120, style: Styl
     """At most MOST_LINES lines of at most `width` characters: what an autotuner chose, then the kernels that take most
     time first."""
     lines = [
-        f"{describe_target(result.arch, result.device, result.flags)}  {result.status}: {result.reason}"[:width]
-        for result in results
-        if result.status != "ok"
+        _shorten_line(f"{describe_target(one.arch, one.device, one.flags)}  {one.status}: {one.reason}", width)
+        for one in results
+        if one.status != "ok"
     ]
     columns = [Column(result, kernel) for result in results for kernel in list_used(result)]
-    columns.sort(key=lambda column: -column.kernel.duration_ns * column.kernel.dispatches)
-    names = list(dict.fromkeys(column.kernel.name for column in columns))
+    slowest = sorted(columns, key=lambda column: -column.kernel.duration_ns * column.kernel.dispatches)
+    names = list(dict.fromkeys(column.kernel.name for column in slowest))
     ordered = [column for name in names for column in columns if column.kernel.name == name]
     room, printed = MOST_LINES - 2 - len(lines[: MOST_LINES // 2]), 0
     lines = lines[: MOST_LINES // 2]
@@ -52,13 +57,22 @@ def render_screen(results: Sequence[TargetResult], width: int = 120, style: Styl
         lines += block
         room, printed = room - len(block), printed + 1
     hidden = len(ordered) - printed
-    note = f"{hidden} more of {len(ordered)}: --kernel NAME, --top N"[:width] if hidden else ""
-    return "\n".join([*lines, *([style(note, "note")] if note else []), style(NEXT[:width], "note")])
+    note = _shorten_line(f"{hidden} more of {len(ordered)}: --kernel NAME, --top N", width) if hidden else ""
+    return "\n".join([*lines, *([style(note, "note")] if note else []), style(_next_line(width), "note")])
+
+
+def _next_line(width: int) -> str:
+    """What else there is to see, as far as it fits."""
+    parts = [NEXT[0]]
+    for part in NEXT[1:]:
+        if len(SEPARATOR.join([*parts, part])) <= width:
+            parts.append(part)
+    return _shorten_line(SEPARATOR.join(parts), width)
 
 
 def _block_lines(column: Column, width: int, room: int, style: Style) -> Iterator[str]:
     """The verdict, then bars and counters as far as there is room."""
-    title, *rest = [_shorten_line(line, width) for line in _head_lines(column)][:room]
+    title, *rest = _fit_lines(list(_head_lines(column)), width, room)
     yield style(title, "name")
     yield from rest
     room -= 1 + len(rest)
@@ -75,8 +89,36 @@ def _head_lines(column: Column) -> Iterator[str]:
     yield from (line[2:] for line in verdict)
 
 
+def _fit_lines(lines: Sequence[str], width: int, room: int) -> list[str]:
+    """At most `room` lines: the first is a title, which stays one; the others go on in further lines where there is
+    room for these and for what follows."""
+    fitting = [_shorten_line(line, width) for line in lines[:1]]
+    for at, line in enumerate(lines[1:room], 1):
+        wrapped = _wrap_line(line, width)
+        following = min(len(lines), room) - at - 1
+        fitting += wrapped if len(fitting) + len(wrapped) + following <= room else [_shorten_line(line, width)]
+    return fitting
+
+
+def _wrap_line(line: str, width: int) -> list[str]:
+    """Lines that end with a comma or semicolon; with a word where the next one is too far."""
+    indent = line[: len(line) - len(line.lstrip())] + INDENT
+    lines: list[str] = []
+    for part in _PAUSE.split(line):
+        if lines and len(lines[-1]) + 1 + len(part) <= width:
+            lines[-1] += f" {part}"
+        else:
+            first = indent if lines else ""
+            lines += textwrap.wrap(part, width, initial_indent=first, subsequent_indent=indent, break_on_hyphens=False)
+    return lines
+
+
 def _shorten_line(line: str, width: int) -> str:
-    return line if len(line) <= width else line[: width - 1] + "…"
+    """The line, or its first words and a mark."""
+    if len(line) <= width:
+        return line
+    words = line[: width - 1].rsplit(" ", 1)[0].rstrip(" ,;") if line[width - 1] != " " else line[: width - 1]
+    return (words if words.strip() else line[: width - 1]) + "…"
 
 
 def _bar_lines(kernel: KernelRecord, style: Style) -> Iterator[str]:

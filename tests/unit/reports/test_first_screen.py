@@ -26,6 +26,23 @@ def test_it_fits_whatever_ran(kernels: int, width: int) -> None:
     assert any(f"kernel_{kernels - 1}" in line for line in lines), "the slowest comes first"
 
 
+def test_long_lines_go_on_in_the_next_one_or_end_with_a_word() -> None:
+    wide, narrow = (render_screen([result(target(), kernel(name="copy"))], width) for width in (200, 60))
+    words = [line.split() for line in (wide, narrow)]
+    assert [word for word in words[1] if word not in words[0]] == [] and "…" not in narrow
+    assert len(narrow.splitlines()) > len(wide.splitlines())
+    many = render_screen([result(target(), *(kernel(name=f"k{n}") for n in range(9)))], 45)
+    cut = [line for line in many.splitlines() if line.endswith("…")]
+    known = set(render_results([result(target(), kernel())], 400).split())
+    assert cut and all(line[:-1].split()[-1] in {word.rstrip(",;") for word in known} for line in cut)
+
+
+def test_targets_are_in_the_order_of_the_full_text() -> None:
+    slow, fast = result(target("gfx90a"), kernel(scale=0.1)), result(target("gfx942"), kernel(scale=9))
+    shown = [line for line in render_screen([slow, fast], 100).splitlines() if line.startswith("copy")]
+    assert ["gfx90a" in line for line in shown] == [True, False]
+
+
 @pytest.mark.parametrize("width", [40, 200])
 def test_what_an_autotuner_chose_comes_first(width: int) -> None:
     rows = [
