@@ -56,12 +56,13 @@ class Limiter(StrEnum):
 
 @dataclass(frozen=True)
 class Occupancy:
-    """Work-groups and waves that fit on one CU at once, and the resource that limits them."""
+    """Work-groups and waves that fit on one CU at once, and the resource that limits them. `peak_waves`, unlike the
+    others, is of the whole device: the most waves that were resident at once in the simulation."""
 
     groups_per_cu: float
     waves_per_cu: float
     fraction: float  # of the device's wave slots
-    peak_waves: float  # most waves resident at once in the simulation, on the whole device
+    peak_waves: float
     limited_by: str  # a Limiter
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,23 @@ if TYPE_CHECKING:
     import pandas
 
     from hipsynth.profiling.lines import KernelLines
+    from hipsynth.profiling.metrics.bottleneck import Bottleneck
     from hipsynth.simulator.devices import DeviceTable
     from hipsynth.simulator.run_result import RunResult
+
+
+@dataclass(frozen=True)
+class LaunchedKernel(KernelRecord):
+    """The record of a kernel, and what limits it, as in a profile's `results[].kernels[]`."""
+
+    bottleneck: Bottleneck | None = None
+
+    @classmethod
+    def of(cls, record: KernelRecord, device: str) -> LaunchedKernel:
+        """The record of a kernel on a device."""
+        from hipsynth.profiling.metrics.bottleneck import describe_bottleneck
+
+        return cls(**vars(record), bottleneck=describe_bottleneck(record, device))
 
 
 class DeviceProfile:
@@ -30,10 +46,10 @@ class DeviceProfile:
         self._result: TargetResult | None = None
 
     @property
-    def kernels(self) -> tuple[KernelRecord, ...]:
+    def kernels(self) -> tuple[LaunchedKernel, ...]:
         """A record for each kernel, build of it, and launch shape, in the order of first launches; amounts are means
         over its `dispatches`."""
-        return self._measured().launches
+        return tuple(LaunchedKernel.of(record, self._table.name) for record in self._measured().launches)
 
     @property
     def host_operators(self) -> dict[str, int]:
@@ -50,7 +66,7 @@ class DeviceProfile:
         """The document of `synth profile --json`."""
         return ExecutedProfile.of("", _process_name(), [self._measured()])
 
-    def kernel(self, name: str) -> KernelRecord:
+    def kernel(self, name: str) -> LaunchedKernel:
         """The only record of the kernel with this name. Raises UsageError if there is none, or more than one."""
         records = [record for record in self.kernels if record.name == name]
         if len(records) == 1:
@@ -77,11 +93,7 @@ class DeviceProfile:
         return self.document._repr_html_()
 
     def __str__(self) -> str:
-        from hipsynth.profiling.reports.lines import lines_listing
-        from hipsynth.profiling.reports.terminal import render_results
-
-        results = [self._measured()]
-        return render_results(results) + ("\n\n" + lines_listing(results) if self._lines else "")
+        return str(self.document)
 
     def fill_in(self, run: RunResult) -> None:
         """Takes what the device counted."""

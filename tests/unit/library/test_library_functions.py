@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +18,9 @@ from profiling_samples import kernel, result, target
 import hipsynth
 from hipsynth.core.documents import from_json, to_json
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
+from hipsynth.core.kernel_record import MeasurementSource, TimingBounds
 from hipsynth.library.arguments import check_values, list_folders, list_words
+from hipsynth.library.device_profile import DeviceProfile
 from hipsynth.library.optimize import choose_output
 from hipsynth.library.targets import complete_shape, list_targets
 from hipsynth.profiling.compare.differ import compare_profiles
@@ -26,6 +29,8 @@ from hipsynth.profiling.reports.describe import profile_document
 from hipsynth.profiling.reports.documents import ProfileDocument
 from hipsynth.profiling.reports.executed_profile import ExecutedProfile
 from hipsynth.profiling.reports.terminal import render_results
+from hipsynth.simulator.devices import load_device
+from hipsynth.simulator.run_result import RunResult
 from hipsynth.training.analytic.prediction_text import prediction_lines
 from hipsynth.tuning.optimize.documents import SearchEnd, VerificationCheck, VerifyDocument
 
@@ -226,3 +231,14 @@ def test_wrong_options_are_refused_in_the_words_of_python(
     with pytest.raises(UsageError) as caught:
         hipsynth.profile(path, **options)  # type: ignore[arg-type]
     assert words in str(caught.value) and "--" not in str(caught.value)
+
+
+def test_kernels_of_the_process_have_what_limits_them() -> None:
+    limits = TimingBounds("hbm", 0, {"hbm": 12_000.0})
+    block = DeviceProfile(load_device("mi300x"), lines=False)
+    block.fill_in(RunResult("ok", kernels=(replace(kernel("gfx942"), limits=limits, source=MeasurementSource()),)))
+    [record] = block.kernels
+    [profiled] = block.document.results[0].kernels
+    assert record.bottleneck == profiled.bottleneck and record.bottleneck
+    assert record.bottleneck.unit == "hbm" and record.metrics == block.kernel("copy").metrics
+    assert str(block) == str(block.document)
