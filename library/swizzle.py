@@ -30,9 +30,9 @@ def swizzle_program(
 
     if not has_script_suffix(file):
         text = read_nonempty(file)
-        whole = write_in_headers(text, file.parent, [Path(folder) for folder in includes])
-        with name_messages(file, whole):
-            found = search_mappings(whole, question, say)
-        return text, replace(found, text=take_out_headers(found.text))
+        joined_text = write_in_headers(text, file.parent, [Path(folder) for folder in includes])
+        with name_messages(file, joined_text):
+            mapped = search_mappings(joined_text, question, say)
+        return text, replace(mapped, text=take_out_headers(mapped.text))
     with open_script_trials(file, question.arguments, question.target.arch) as trials:
         return trials.text, map_script(trials, question, say)

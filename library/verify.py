@@ -57,8 +57,7 @@ def verify(
         check_hip_only(files[0], hip_only)
         script_request = ScriptRequest(target_of(target_arch, flags, device), arguments, checks)
         return _verify_scripts(files, script_request, on_stage).document(*files, target_arch, "")
-    allowed = frozenset({"fast-math"} if allow_fast_math else ())
-    target = target_of(target_arch, flags, device)
+    allowed, target = frozenset({"fast-math"} if allow_fast_math else ()), target_of(target_arch, flags, device)
     request = VerifyRequest(*_read_texts(files, target, folders, say), target, arguments, checks, allowed)
     with name_messages(files[0], request.original):
         return verify_change(request, on_stage).document(*files, target_arch, flags)

@@ -399,11 +399,11 @@ class _Writer:
     def _list_limits(self, launch: LaunchStatement) -> list[int]:
         """The axes of the hardware along which a launch may have more groups than a device takes: y and z, if these
         have more groups than before, and the source does not show how few they are."""
-        limited, known = [], read_numbers(launch.grid)
+        limited, numbers = [], read_numbers(launch.grid)
         for axis, real in enumerate(self._hardware_axes()):
             per_group = self._group_items(axis)
-            is_one = known is None and has_one_along(self.program, launch.grid.strip(), axis)
-            most = known[axis] if known is not None else 1 if is_one else None
+            is_one = numbers is None and has_one_along(self.program, launch.grid.strip(), axis)
+            most = numbers[axis] if numbers is not None else 1 if is_one else None
             fits = most is not None and -(-most * self.block[axis] // per_group) <= MOST_GROUPS
             if real and not fits and (real != axis or per_group < self.block[axis]):
                 limited.append(real)
