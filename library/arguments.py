@@ -20,9 +20,9 @@ MOST_INTEGER = 1 << 64
 def list_words(keyword: str, words: Words) -> tuple[str, ...]:
     """A program's arguments as texts. Raises UsageError for one text, whose characters would be the arguments."""
     if isinstance(words, str | bytes) or not isinstance(words, Iterable):
-        shown = ", ".join(repr(word) for word in words.split()) if isinstance(words, str) else repr(words)
+        listed = ", ".join(repr(word) for word in words.split()) if isinstance(words, str) else repr(words)
         problem = f"{keyword}={words!r} is not a list of arguments"
-        raise UsageError(problem, remedy=f"{keyword}=[{shown}]")
+        raise UsageError(problem, remedy=f"{keyword}=[{listed}]")
     return tuple(map(str, words))
 
 

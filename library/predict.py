@@ -29,6 +29,15 @@ if TYPE_CHECKING:
     from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
 
 
+class PrintedPrediction(PredictDocument):
+    """The document; `print` shows what `synth predict` prints."""
+
+    def __str__(self) -> str:
+        from hipsynth.training.analytic.prediction_text import prediction_lines
+
+        return "\n\n".join("\n".join(prediction_lines(result)) for result in self.results)
+
+
 def predict(
     path: str | Path,
     *,
@@ -45,7 +54,7 @@ def predict(
     check: bool = False,
     defer: bool = False,
     timeout_s: float = 60.0,
-) -> PredictDocument:
+) -> PrintedPrediction:
     """Predict duration and metrics of the kernels in a HIP file, or those that a Python script launches with Triton,
     without executing them as a whole.
 
@@ -79,7 +88,8 @@ def predict(
     questions = [(name, flag_text, device_name) for name, device_name in targets for flag_text in builds]
     predictor = open_analytic(None if model is None else Path(model))
     execute = "always" if check else "unsure" if defer else "never"
-    return predict_completed(program, str(path), questions, question, predictor, execute, timeout_s)
+    document = predict_completed(program, str(path), questions, question, predictor, execute, timeout_s)
+    return PrintedPrediction(**vars(document))
 
 
 def read_question(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from hipsynth.profiling.backends.protocol import Target, TargetResult
     from hipsynth.simulator.limits import RunLimits
     from hipsynth.source.harness import HarnessChoices
+
+
+HOW_IN_PYTHON = "choose with grid, block and values={NAME: N}"
 
 
 @dataclass(frozen=True)
@@ -94,8 +98,6 @@ def profile(
 
     Raises CompileFailed or BadInput if no target gives a kernel; otherwise a target that failed has its `reason`.
     """
-    from hipsynth.library.programs import locate_program
-    from hipsynth.simulator.build import compile_limits
     from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits, least_time
     from hipsynth.source.harness import HarnessChoices
     from hipsynth.toolchain import sandbox
@@ -106,40 +108,55 @@ def profile(
     hip_only = {"flags": flags != "-O3", "defines": bool(macros), "includes": bool(folders), "project": bool(project),
                 "backend": backend != "sim"}  # fmt: skip
     check_hip_only(paths[0], hip_only)
-    _check_choices(backend, {"lines": lines, "what_if": what_if, "warm_l2": warm_l2, "budget_s": bool(budget_s)})
-    if (exact and effort != 1) or (budget_s and per_kernel):
-        excluding = ("exact", "effort") if exact and effort != 1 else ("budget_s", "per_kernel")
-        raise UsageError(f"{excluding[0]} excludes {excluding[1]}", remedy="give one of them")
+    has_budget = bool(budget_s)
+    _check_choices(backend, {"lines": lines, "what_if": what_if, "warm_l2": warm_l2, "budget_s": has_budget})
+    _check_excluding({"exact": exact, "effort": effort != 1}, {"budget_s": has_budget, "per_kernel": per_kernel > 0})
     if backend in ("sim", "preview"):
         sandbox.require_sandbox()
     limits = RunLimits(
-        time_s=timeout_s if not budget_s else max(timeout_s, least_time(budget_s)),
-        sampling_units=0 if exact else SAMPLING_UNITS,
-        patient=not budget_s,
-        effort=effort,
-        per_kernel=per_kernel,
-        warm_l2=warm_l2,
-        budget_s=budget_s,
-        lines=lines,
-    )
+        timeout_s if not budget_s else max(timeout_s, least_time(budget_s)), patient=not budget_s,
+        sampling_units=0 if exact else SAMPLING_UNITS, effort=effort, per_kernel=per_kernel, warm_l2=warm_l2,
+        budget_s=budget_s, lines=lines,
+    )  # fmt: skip
     targets = list_targets(arch, device, tuple(with_defines(text, macros) for text in list_names(flags)))
     choices = HarnessChoices(complete_shape(grid), complete_shape(block), check_values(values))
+    make_request = functools.partial(
+        ProfileRequest, targets=targets, limits=limits, choices=choices, backend=backend, workers=workers,
+        kernel_pattern=kernel, top=top, what_if=what_if, how_to_choose=HOW_IN_PYTHON,
+    )  # fmt: skip
+    place = ProgramPlace(paths, arguments, folders, Path(project) if project else None)
+    return _profile_located(place, targets[0], limits, make_request)
+
+
+@dataclass(frozen=True)
+class ProgramPlace:
+    """Where a program is, what it is called with, and where its headers and build files are."""
+
+    paths: Sequence[Path]
+    arguments: tuple[str, ...]
+    includes: Sequence[str]
+    project: Path | None
+
+
+def _profile_located(
+    place: ProgramPlace, target: Target, limits: RunLimits, make_request: Callable[[Project], ProfileRequest]
+) -> ExecutedProfile:
+    """The profile of a program; warns the caller of profile() of what was assumed of its launches. Raises as
+    profile()."""
+    from hipsynth.library.programs import locate_program
+    from hipsynth.simulator.build import compile_limits
+
+    notes = list[str]()
     with ExitStack() as scratch:
         keep = scratch.enter_context
         program = locate_program(
-            paths, arguments, targets[0].arch, keep, includes=folders,
-            project=Path(project) if project else None, limits=compile_limits(limits), flags=targets[0].flags,
+            place.paths, place.arguments, target.arch, keep, includes=place.includes, project=place.project,
+            limits=compile_limits(limits), flags=target.flags,
         )  # fmt: skip
-        request = ProfileRequest(
-            program, targets, limits, choices, backend, workers, kernel, top, what_if,
-            how_to_choose="choose with grid, block and values={NAME: N}",
-        )  # fmt: skip
-        notes = list[str]()
-        document = profile_project(request, keep, notes.append)
-    if not any(result.kernels for result in document.measured):
-        raise_failure(document)
+        document = profile_project(make_request(program), keep, notes.append)
+    require_kernel(document)
     for note in notes:
-        warnings.warn(note, stacklevel=2)
+        warnings.warn(note, stacklevel=3)
     return document
 
 
@@ -147,6 +164,13 @@ def _check_choices(backend: str, of_simulator: Mapping[str, bool]) -> None:
     """Raises UsageError if something was chosen of the simulator, by its keyword, and another backend measures."""
     if wrong := [keyword for keyword, is_chosen in of_simulator.items() if is_chosen and backend != "sim"]:
         raise UsageError(f"{' and '.join(wrong)}: only for the simulator", remedy="leave it out, or the backend")
+
+
+def _check_excluding(*pairs: Mapping[str, bool]) -> None:
+    """Raises UsageError if all options of a pair, by their keywords, were chosen."""
+    for pair in pairs:
+        if all(pair.values()):
+            raise UsageError(" excludes ".join(pair), remedy="give one of them")
 
 
 def profile_project(request: ProfileRequest, keep: KeepFolder, say: Callable[[str], None]) -> ExecutedProfile:
@@ -185,8 +209,10 @@ def profile_project(request: ProfileRequest, keep: KeepFolder, say: Callable[[st
     return ExecutedProfile.of(program.id, str(project.sources[0].path), results, request.what_if, assumed)
 
 
-def raise_failure(document: ExecutedProfile) -> None:
+def require_kernel(document: ExecutedProfile) -> None:
     """Raises the error of the first target, for a profile without a kernel."""
+    if any(result.kernels for result in document.measured):
+        return
     result = document.measured[0]
     meaning = result.reason.meaning if result.reason else "it launches no kernel"
     kind = MissingDependency if result.reason == Reason.MISSING else BadInput

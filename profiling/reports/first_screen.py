@@ -36,9 +36,11 @@ def render_screen(results: Sequence[TargetResult], width: int = 120, style: Styl
     """At most MOST_LINES lines of at most `width` characters: what an autotuner chose, then the kernels that take most
     time first."""
     lines = [
-        _shorten_line(f"{describe_target(one.arch, one.device, one.flags)}  {one.status}: {one.reason}", width)
-        for one in results
-        if one.status != "ok"
+        _shorten_line(
+            f"{describe_target(failed.arch, failed.device, failed.flags)}  {failed.status}: {failed.reason}", width
+        )
+        for failed in results
+        if failed.status != "ok"
     ]
     columns = [Column(result, kernel) for result in results for kernel in list_used(result)]
     slowest = sorted(columns, key=lambda column: -column.kernel.duration_ns * column.kernel.dispatches)

@@ -380,11 +380,11 @@ def _counter_rows(columns: Sequence[Column], every: bool) -> Iterator[tuple[str,
     """Rows of counters that are not zero: `every` one, else those that tables show, and the kinds of vector and matrix
     instructions."""
     table = metrics.metric_table()
-    known = {**table.counters, **table.others}
-    for name in dict.fromkeys([*known, *(name for column in columns for name in column.kernel.counters)]):
+    in_table = {**table.counters, **table.others}
+    for name in dict.fromkeys([*in_table, *(name for column in columns for name in column.kernel.counters)]):
         values = [column.kernel.counters.get(name) for column in columns]
         is_kind = name.startswith(KINDS) and (name in table.counters or "MOPS" in name)
-        if any(values) and (every or is_kind or (name in known and known[name].show)):
+        if any(values) and (every or is_kind or (name in in_table and in_table[name].show)):
             cells = [
                 (_count_text(value), _counter_error(name, column))
                 for column, value in zip(columns, values, strict=True)

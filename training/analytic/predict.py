@@ -384,18 +384,18 @@ def launches_of(
 
 
 def note_unequal_work(
-    made: Sequence[DeviceLaunch], asked: Sequence[DeviceLaunch], question: LaunchAssumptions
+    recorded: Sequence[DeviceLaunch], changed: Sequence[DeviceLaunch], question: LaunchAssumptions
 ) -> tuple[str, ...]:
     """Notes on kernels that get another number of work-items because only the block or only the grid was chosen."""
     if (question.grid is None) == (question.block is None):
         return ()
-    kept = "grid" if question.grid is None else "block"
+    side = "grid" if question.grid is None else "block"
     notes = dict[str, str]()
-    for before, after in zip(made, asked, strict=True):
+    for before, after in zip(recorded, changed, strict=True):
         items, usual = (math.prod(launch.grid) * math.prod(launch.block) for launch in (after, before))
         if items != usual:
-            sides = shape_text(after.grid if kept == "grid" else after.block)
-            text = f"{after.kernel}: {items:,} work-items in place of {usual:,}, since the {kept} stays {sides}"
+            sides = shape_text(after.grid if side == "grid" else after.block)
+            text = f"{after.kernel}: {items:,} work-items in place of {usual:,}, since the {side} stays {sides}"
             notes.setdefault(after.kernel, f"{text}: choose both for equal work")
     return tuple(notes.values())
 

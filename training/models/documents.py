@@ -133,11 +133,6 @@ class PredictDocument(TabularDocument):
             rows.append({**row, **{name: kernel.metrics.get(name) for name in metrics}})
         return rows
 
-    def __str__(self) -> str:
-        from hipsynth.training.analytic.prediction_text import prediction_lines
-
-        return "\n\n".join("\n".join(prediction_lines(result)) for result in self.results)
-
 
 @dataclass(frozen=True, kw_only=True)
 class VariantDocument:

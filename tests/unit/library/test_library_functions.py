@@ -22,6 +22,7 @@ from hipsynth.core.kernel_record import MeasurementSource, TimingBounds
 from hipsynth.library.arguments import check_values, list_folders, list_words
 from hipsynth.library.device_profile import DeviceProfile
 from hipsynth.library.optimize import choose_output
+from hipsynth.library.predict import PrintedPrediction
 from hipsynth.library.targets import complete_shape, list_targets
 from hipsynth.profiling.compare.differ import compare_profiles
 from hipsynth.profiling.compare.text import comparison_lines
@@ -109,7 +110,7 @@ def test_documents_print_the_text_of_the_verb_and_have_a_short_repr() -> None:
     assert repr(executed) == "<ExecutedProfile: kernel a<1>, b>"
     read = from_json(ProfileDocument, to_json(executed))
     assert str(read).splitlines()[0].split()[:3] == ["kernel", "arch", "device"] and len(str(read).splitlines()) == 3
-    compared, predicted = compare_profiles(executed, executed), samples.predict_document()
+    compared, predicted = compare_profiles(executed, executed), PrintedPrediction(**vars(samples.predict_document()))
     assert str(compared) == "\n".join(comparison_lines(compared))
     assert str(predicted) == "\n".join(prediction_lines(predicted.results[0]))
     optimized = samples.optimize_document(SearchEnd.CLOCK)
