@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hipsynth.cli.options import NamedPath, engine_option, json_option, sandbox_option, timeout_of, workers_option
-from hipsynth.cli.output import Progress, print_json
+from hipsynth.cli.output import Progress, count_text, print_json
 from hipsynth.cli.programs import source_options
 from hipsynth.core.errors import BadInput, PartialFailure, UsageError
 
@@ -142,7 +142,8 @@ def _print_summary(summary: AugmentSummary) -> None:
     from hipsynth.synth.frontend.rename_groups import REASONS
 
     click.echo(
-        f"{summary.programs} programs in {summary.out} from {summary.bases} ({summary.reused} were done already)"
+        f"{count_text(summary.programs, 'program')} in {summary.out} from {summary.bases} "
+        f"({summary.reused} were done already)"
     )
     for reason, number in summary.reasons.items():
         click.echo(f"  not made: {reason:16} {number}, e.g. {summary.examples[reason]}")

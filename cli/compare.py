@@ -19,7 +19,7 @@ from hipsynth.cli.options import (
     timeout_option,
     workers_option,
 )
-from hipsynth.cli.output import print_json, print_note
+from hipsynth.cli.output import prepare_file, print_json, print_note
 from hipsynth.cli.programs import ProgramCommand, check_script_options, source_options, split_argv
 from hipsynth.core.errors import UsageError
 from hipsynth.library.arguments import with_defines
@@ -134,6 +134,8 @@ def command(
         sandbox.require_sandbox()
     else:
         click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
+    for path in (html, junit, sarif):
+        prepare_file(path)
     limits = RunLimits(
         time_s=timeout, sampling_units=0 if exact else SAMPLING_UNITS, patient=True, lines=lines, isolate=sandboxed
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hipsynth.cli.options import NamedPath, engine_option, json_option, workers_option
-from hipsynth.cli.output import Progress, print_json
+from hipsynth.cli.output import Progress, count_text, print_json
 from hipsynth.core.errors import UsageError
 from hipsynth.core.languages import HIP, TRITON
 
@@ -101,7 +101,10 @@ def command(
     if as_json:
         print_json(summary)
         return
-    click.echo(f"{summary.count} programs in {summary.out} (seed {summary.seed}, {summary.reused} were there already)")
+    click.echo(
+        f"{count_text(summary.count, 'program')} in {summary.out} "
+        f"(seed {summary.seed}, {summary.reused} were there already)"
+    )
     for name, number in summary.families.items():
         click.echo(f"  {name:14} {number}")
 

@@ -17,7 +17,7 @@ from hipsynth.cli.options import (
     timeout_option,
     workers_option,
 )
-from hipsynth.cli.output import Progress, print_json
+from hipsynth.cli.output import Progress, count_text, print_json
 from hipsynth.core.errors import PartialFailure, UsageError
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def api_key(name: str | None, environment: Mapping[str, str]) -> str:
 
 def _print_report(report: CollectionReport) -> None:
     answers = f"{report.answered} answers ({report.reused} kept from before)"
-    click.echo(f"{report.programs} programs in {report.out} of {answers}")
+    click.echo(f"{count_text(report.programs, 'program')} in {report.out} of {answers}")
     for label, counts in (("excluded", report.excluded), ("no answer", report.failed)):
         for reason, number in counts.items():
             example = report.examples.get(reason, "").partition("\n")[0]

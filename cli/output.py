@@ -14,6 +14,7 @@ import click
 
 from hipsynth.cli.terminal import escape_controls, write_control
 from hipsynth.core.documents import to_json
+from hipsynth.core.files import require_writable
 
 REDRAW_S, LOG_S = 0.1, 60.0  # between two displays of progress, on a terminal and elsewhere
 FIRST_STATUS_S, STATUS_S = 2.0, 1.0  # until a status line appears on a terminal, and between its changes
@@ -22,6 +23,26 @@ FIRST_STATUS_S, STATUS_S = 2.0, 1.0  # until a status line appears on a terminal
 def print_json(document: object) -> None:
     """Prints the JSON document of a verb on stdout."""
     click.echo(json.dumps(to_json(document), indent=2))
+
+
+def prepare_file(path: Path | None) -> None:
+    """Checks before the work that a file can be written, and says if its folder was made. Raises BadInput."""
+    if path is None:
+        return
+    is_new = not path.parent.exists()
+    require_writable(path)
+    if is_new:
+        click.echo(f"note: made the folder {path.parent}", err=True)
+
+
+def reason_text(reason: str, message: str) -> str:
+    """A failure as one line: the code, and the message without the same words at its start."""
+    return f"{reason}: {message.removeprefix(reason.replace('_', ' ') + ': ')}"
+
+
+def count_text(count: int, noun: str) -> str:
+    """A number of things: "1 program", "2,000 programs"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def terminal_width() -> int:

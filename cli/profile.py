@@ -26,7 +26,7 @@ from hipsynth.cli.options import (
     timeout_option,
     workers_option,
 )
-from hipsynth.cli.output import StatusLine, print_json, terminal_width
+from hipsynth.cli.output import StatusLine, prepare_file, print_json, reason_text, terminal_width
 from hipsynth.cli.profile_folder import profile_folder
 from hipsynth.cli.programs import (
     ProgramCommand,
@@ -38,7 +38,6 @@ from hipsynth.cli.programs import (
 from hipsynth.cli.terminal import print_styled, style_text
 from hipsynth.core import stop_signal
 from hipsynth.core.errors import BadInput, UsageError
-from hipsynth.core.files import require_writable
 from hipsynth.core.languages import SUFFIXES, TRITON
 from hipsynth.core.reasons import Reason
 from hipsynth.library.arguments import with_defines
@@ -298,8 +297,7 @@ def _check_path(
     if not path.exists():
         raise BadInput(f"{path}: no such file or folder", remedy="give a HIP source file or a folder of programs")
     check_script_options(path, "".join(flags), defines, {**hip, "--backend": options["backend"] != "sim"})
-    if options["html"] is not None:
-        require_writable(options["html"])
+    prepare_file(options["html"])
     if options["autotune_cache"] and path.suffix != SUFFIXES[TRITON]:
         remedy = "drop it: HIP programs have no autotuner"
         raise UsageError("--autotune-cache is for Python scripts with Triton kernels", remedy=remedy)
@@ -440,7 +438,7 @@ def _note_failures(results: Sequence[TargetResult], limits: RunLimits, options: 
         target = f"{result.arch} {result.flags}".rstrip()
         if result.status != "ok":
             kind = "partial" if result.status == "partial" else "error"
-            click.echo(f"{kind}: {target}: {result.reason}: {result.message}", err=True)
+            click.echo(f"{kind}: {target}: {reason_text(result.reason, result.message)}", err=True)
             if remedy := _suggest_remedy(result, options):
                 click.echo(f"  try:   {remedy}", err=True)
             continue

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hipsynth.cli.output import Progress, print_json
+from hipsynth.cli.output import Progress, count_text, print_json
 from hipsynth.core.errors import BadInput, PartialFailure
 from hipsynth.core.reasons import Reason
 
@@ -79,7 +79,7 @@ def _programs_below(path: Path, arch: str, on_bad: Callable[[BadInput], None], l
 
 
 def _print_summary(out: Path, summary: MatrixSummary) -> None:
-    items = f"{summary.programs} programs x {summary.targets} targets"
+    items = f"{count_text(summary.programs, 'program')} x {count_text(summary.targets, 'target')}"
     failed = sum(summary.failed.values())
     click.echo(f"{out}: {items}: {summary.measured} measured, {summary.already_done} done before, {failed} failed")
     for row in summary.excluded:

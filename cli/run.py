@@ -21,7 +21,7 @@ from hipsynth.cli.options import (
     sandbox_option,
     timeout_option,
 )
-from hipsynth.cli.output import print_json
+from hipsynth.cli.output import print_json, reason_text
 from hipsynth.cli.programs import (
     ProgramCommand,
     check_script_options,
@@ -72,7 +72,7 @@ message on stderr.
 """
 
 
-CONFINED = "no network, no file but those of the system and of its copied folder, and could write only there, 1 GiB"
+CONFINED = "in a sandbox: no network, only a copy of its own folder, and at most 1 GiB written"
 OUTPUT_BYTES = 4 << 20  # kept for --json; a program that prints 64 times as much is stopped
 LISTED = 8
 
@@ -225,7 +225,7 @@ def _file_notes(created_files: list[str], omitted: list[str], keep: Path | None)
 def _failure_notes(result: RunResult, sandboxed: bool, timeout: float) -> Iterator[str]:
     """How the program failed, if it did."""
     if result.status != "ok":
-        yield f"error: {result.reason}: {result.message}"
+        yield f"error: {reason_text(result.reason, result.message)}"
         remedy = result.reason.remedy
         if result.reason == Reason.TIMEOUT:
             remedy = f"more than --timeout {timeout:g}, or less to do by its arguments"
@@ -236,7 +236,7 @@ def _failure_notes(result: RunResult, sandboxed: bool, timeout: float) -> Iterat
         line = f" ({result.warned_at.line})" if result.warned_at.line else ""
         yield f"note: --strict stops at the access outside its arrays{line}, as synth profile does, with exit code 3"
     if sandboxed and result.exit_code:
-        yield f"note: it ended with exit code {result.exit_code} where it had {CONFINED}"
+        yield f"note: the program returned {result.exit_code} ({CONFINED})"
 
 
 def compile_program(project: Project, arch: str, flags: str, folder: Path, limits: CompileLimits) -> Artefacts:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hipsynth.cli.options import NamedPath, json_option
-from hipsynth.cli.output import print_json
+from hipsynth.cli.output import count_text, prepare_file, print_json
 from hipsynth.core.languages import TRITON
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def command(corpus: Path, skip_damaged: bool, page: Path | None, as_json: bool) 
     from hipsynth.core.store import Corpus
     from hipsynth.profiling.reports.corpus_statistics import corpus_statistics
 
+    prepare_file(page)
     opened = Corpus.open(corpus, skip_damaged=skip_damaged)
     for note in opened.notes:
         click.echo(f"note: {note}", err=True)
@@ -52,7 +53,7 @@ def command(corpus: Path, skip_damaged: bool, page: Path | None, as_json: bool) 
 
 def _stat_lines(statistics: CorpusStatistics) -> Iterator[str]:
     programs, items = statistics.programs, statistics.measurements
-    yield f"{statistics.corpus}: {programs.total:,} programs of {programs.lineages:,} lineages"
+    yield f"{statistics.corpus}: {count_text(programs.total, 'program')} of {count_text(programs.lineages, 'lineage')}"
     yield from _group_lines("origin", programs.by_origin)
     if len(programs.by_language) > 1 or TRITON in programs.by_language:
         yield from _group_lines("language", programs.by_language)

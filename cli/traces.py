@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hipsynth.cli.options import NamedPath, arch_option, device_option, json_option, workers_option
-from hipsynth.cli.output import print_json, print_note
+from hipsynth.cli.output import count_text, print_json, print_note
 from hipsynth.core.errors import BadInput, UsageError
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def command(
         print_json(report)
         return
     counts = ", ".join(f"{number} {split.replace('_', ' ')}" for split, number in report.samples.items())
-    click.echo(f"{report.programs} programs; samples: {counts}; duplicates left out: {report.duplicates}")
+    click.echo(f"{count_text(report.programs, 'program')}; samples: {counts}; duplicates left out: {report.duplicates}")
     for reason, number in sorted(report.without.items()):
         click.echo(f"without a sample: {number} {reason}")
 

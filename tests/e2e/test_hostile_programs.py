@@ -40,7 +40,7 @@ def test_a_secret_file_is_not_there(tmp_path: Path) -> None:
     secret.write_text("the secret")
     done = hostile("read", str(tmp_path), "secret.txt")  # no argument names it
     assert (done.returncode, done.stdout) == (1, "") and "No such file" in done.stderr
-    assert "note: it ended with exit code 1 where it had no network, no file but those of the system" in done.stderr
+    assert "note: the program returned 1 (in a sandbox: no network, only a copy of its own folder" in done.stderr
 
 
 def test_nothing_outside_is_written(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_sandboxed_output_and_exit_code(tmp_path: Path) -> None:
     done = synth_run(str(PROGRAMS / "exit_code.hip"), "--", "9", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (9, "to stdout\n")
     program_stderr, note = done.stderr.splitlines()
-    assert program_stderr == "to stderr" and note.startswith("note: it ended with exit code 9 where it had no network")
+    assert program_stderr == "to stderr" and note.startswith("note: the program returned 9 (in a sandbox: no network")
 
 
 def test_simulator_failure_exits_with_3(tmp_path: Path) -> None:

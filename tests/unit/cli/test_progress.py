@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 
 import pytest
 
 from hipsynth.cli import output
+from hipsynth.cli.main import cli
+from hipsynth.core.errors import BadInput
 
 
 @pytest.fixture
@@ -94,4 +97,31 @@ def test_a_status_line_of_a_short_job_prints_nothing_and_lets_errors_through(
 ) -> None:
     with pytest.raises(ValueError, match="broken"), output.StatusLine("profiling"):
         raise ValueError("broken")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_failure_says_its_reason_once() -> None:
+    assert output.reason_text("illegal_access", "illegal access: write at 0x0") == "illegal_access: write at 0x0"
+    assert output.reason_text("trap", "a kernel executed a trap") == "trap: a kernel executed a trap"
+
+
+def test_one_thing_is_no_plural() -> None:
+    assert [output.count_text(count, "program") for count in (0, 1, 2000)] == [
+        "0 programs",
+        "1 program",
+        "2,000 programs",
+    ]
+
+
+def test_a_file_that_cannot_be_written_is_named_before_the_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    for verb in (["stats", "none"], ["compare", "a.hip", "b.hip", "--no-sandbox"]):
+        with pytest.raises(BadInput, match=r"file/page\.html"):
+            cli.main([*verb, "--html", str(tmp_path / "file" / "page.html")], standalone_mode=False)
+    capsys.readouterr()
+    output.prepare_file(tmp_path / "new" / "page.html")
+    assert capsys.readouterr().err == f"note: made the folder {tmp_path / 'new'}\n"
+    output.prepare_file(tmp_path / "new" / "page.html")
     assert capsys.readouterr().err == ""
