@@ -12,7 +12,7 @@ from hipsynth.cli.exit_codes import SLOWER_EXIT
 from hipsynth.cli.options import (
     ARCHS,
     NamedPath,
-    TargetName,
+    TargetNameType,
     device_option,
     json_option,
     sandbox_option,
@@ -66,7 +66,12 @@ class Percentage(click.ParamType[float]):
 @click.argument("argv", nargs=-1, required=True, metavar="A [B] [-- ARGS...]")
 @source_options
 @click.option(
-    "--arch", "archs", type=TargetName(), multiple=True, show_default=DEFAULT_ARCH, help=f"{ARCHS}; twice: A's and B's."
+    "--arch",
+    "archs",
+    type=TargetNameType(),
+    multiple=True,
+    show_default=DEFAULT_ARCH,
+    help=f"{ARCHS}; twice: A's and B's.",
 )
 @device_option
 @click.option("--flags", multiple=True, show_default="-O3", help="Compiler flags, quoted; twice: A's and B's.")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hipsynth.cli.options import NamedPath, TargetName, json_option
+from hipsynth.cli.options import NamedPath, TargetNameType, json_option
 from hipsynth.cli.output import print_json
 
 EPILOG = """\b
@@ -40,7 +40,9 @@ fixed3 prints values as in the paper (0.459), sig3 keeps three significant digit
     help="How values are written.",
 )
 @click.option("--backend", help="Use only labels of this backend.")
-@click.option("--device", type=TargetName(), help="Use labels of this device.  [default: the architecture's default]")
+@click.option(
+    "--device", type=TargetNameType(), help="Use labels of this device.  [default: the architecture's default]"
+)
 @click.option("--skip-damaged", is_flag=True, help="Leave damaged shards out instead of stopping.")
 @json_option
 def command(

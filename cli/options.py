@@ -40,7 +40,7 @@ class NamedPath(click.Path):
         return super().convert(value, param, ctx)
 
 
-class TargetName(click.ParamType[str]):
+class TargetNameType(click.ParamType[str]):
     """The name of an architecture or a device, in any case."""
 
     name = "text"
@@ -131,7 +131,7 @@ def arch_option(default: str = "gfx90a and gfx942") -> Callable[[F], F]:
     return click.option(
         "--arch",
         "archs",
-        type=TargetName(),
+        type=TargetNameType(),
         multiple=True,
         show_default=default,
         help=f"{ARCHS}; repeatable.",
@@ -141,7 +141,7 @@ def arch_option(default: str = "gfx90a and gfx942") -> Callable[[F], F]:
 device_option = click.option(
     "--device",
     "devices",
-    type=TargetName(),
+    type=TargetNameType(),
     multiple=True,
     show_default="each architecture's",
     help="Device table, e.g. mi210; repeatable.",
@@ -155,7 +155,7 @@ def one_target_options(function: F) -> F:
     def with_arch(*args: Any, arch: str, device: str, **others: Any) -> Any:
         return function(*args, arch=choose_arch(arch, device), device=device, **others)
 
-    name, of_device = TargetName(), f"the device's, else {DEFAULT_ARCH}"
+    name, of_device = TargetNameType(), f"the device's, else {DEFAULT_ARCH}"
     options = (
         click.option("--arch", type=name, default="", show_default=of_device, help=f"{ARCHS}."),
         click.option(

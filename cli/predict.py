@@ -124,9 +124,7 @@ def command(
     from hipsynth.source.harness import HOW_TO_CHOOSE, lacks_main
     from hipsynth.training.analytic.predict import LaunchAssumptions, is_analytic
 
-    if model is not None and not model.exists():
-        problem = f"{model}: no such file or folder"
-        raise BadInput(problem, remedy="give a model folder, as synth train writes it", reason=Reason.MISSING_FILE)
+    _check_model(model)
     if tools and model is not None:
         raise UsageError("--tools asks the shipped model", remedy="drop --tools, or --model")
     hip_only = {"--grid": grid, "--block": block, "--value": values, "--sweep": sweeps, "--variants": listed,
@@ -161,6 +159,13 @@ def command(
     with StatusLine(f"predicting {file.name}"):
         document = predict_completed(program, str(file), questions, question, predictor, execute, timeout)
     return _print_answers(document, why, as_json)
+
+
+def _check_model(model: Path | None) -> None:
+    """Raises BadInput for a model that is not there."""
+    if model is not None and not model.exists():
+        problem = f"{model}: no such file or folder"
+        raise BadInput(problem, remedy="give a model folder, as synth train writes it", reason=Reason.MISSING_FILE)
 
 
 def split_arguments(file: Path, words: Sequence[str]) -> tuple[str, ...]:

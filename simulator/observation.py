@@ -118,9 +118,9 @@ class Observation(MemoryChanges):
             ("one_in", self.one_in if self.one_in > 1 else 0),
             ("which", self.which),
         ]
-        known = [("elements", ",".join(map(str, self.elements)))] if self.elements else []
+        elements = [("elements", ",".join(map(str, self.elements)))] if self.elements else []
         return [
-            *known,
+            *elements,
             ("halves", int(self.halves)),
             ("outputs", int(self.outputs)),
             ("record_bytes", min(self.record_bytes, MOST_RECORDED)),

@@ -155,12 +155,7 @@ class SimBackend:
             if message and result.output_cut:
                 message += " (its output was cut, so what followed was not compared)"
         if not reason and not result.dispatch_count and (result.refused_launches or not result.transfers):
-            words = "\n".join(result.stdout.strip().splitlines()[:USAGE_LINES])  # often how to call it
-            refused = f"; {result.refused_launches} refused" if result.refused_launches else ""
-            reason = Reason.BAD_CONFIGURATION if result.refused_launches else Reason.NO_DISPATCH
-            message = f"the program launched no kernel{refused}\n{words}".strip()
-            if not has_kernels:
-                reason, message = Reason.NO_KERNEL, NO_KERNEL
+            reason, message = _explain_no_launch(result, has_kernels)
         if reason:
             message = "\n".join([message, *_own_words(result.stderr, message)]).strip()
         elif result.exit_code and program.is_script:
@@ -187,6 +182,16 @@ class SimBackend:
             autotunings=result.autotunings,
             clock_ns=result.clock_ns,
         )
+
+
+def _explain_no_launch(result: api.RunResult, has_kernels: bool) -> tuple[Reason, str]:
+    """Why a program that launched no kernel is no result: the reason, and the words for it."""
+    if not has_kernels:
+        return Reason.NO_KERNEL, NO_KERNEL
+    words = "\n".join(result.stdout.strip().splitlines()[:USAGE_LINES])  # often how to call it
+    refused = f"; {result.refused_launches} refused" if result.refused_launches else ""
+    reason = Reason.BAD_CONFIGURATION if result.refused_launches else Reason.NO_DISPATCH
+    return reason, f"the program launched no kernel{refused}\n{words}".strip()
 
 
 def _disassemble_loaded(result: api.RunResult, folder: Path, limits: CompileLimits) -> tuple[tuple[Path, Path], ...]:

@@ -135,6 +135,7 @@ def run_document(result: RunResult, path: str, arch: str, flags: str, files: Seq
         "fault",
         "warned_at",
         "races",
+        "unfenced",
         "instructions",
         "code_objects",
         "ttgir",

@@ -109,10 +109,10 @@ def _unknown_architecture(arch: str) -> UsageError:
     """The error for a name that is no architecture: a device's, one that is not supported, or a slip."""
     if arch.lower() in list_devices():
         return UsageError(f"unknown architecture {arch!r}", cause=f"{arch} is a device", remedy=f"--device {arch}")
-    known = f"known: {', '.join(list_architectures())}"
+    remedy = f"known: {', '.join(list_architectures())}"
     if _ARCHITECTURE.fullmatch(arch.lower()):
-        return UsageError(f"architecture {arch} is not supported", remedy=known)
-    return UsageError(f"unknown architecture {arch!r}", cause=suggest_name(arch, list_architectures()), remedy=known)
+        return UsageError(f"architecture {arch} is not supported", remedy=remedy)
+    return UsageError(f"unknown architecture {arch!r}", cause=suggest_name(arch, list_architectures()), remedy=remedy)
 
 
 def _unknown_device(name: str) -> UsageError:

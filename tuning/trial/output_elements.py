@@ -96,11 +96,11 @@ class ParameterTypes:
     def classify(self, output: Output) -> Elements:
         """What the elements of an output are; UNKNOWN where no parameter says it, or several differ. A kernel that
         takes floating-point numbers for integers, to compare or to move them, does not make them integers."""
-        seen = set(map(classify_pointer, self.list_uses(output)))
-        seen.discard(Elements.UNKNOWN)
-        if len(seen) > 1:
-            seen.discard(Elements.INTEGERS)
-        return seen.pop() if len(seen) == 1 else Elements.UNKNOWN
+        kinds = set(map(classify_pointer, self.list_uses(output)))
+        kinds.discard(Elements.UNKNOWN)
+        if len(kinds) > 1:
+            kinds.discard(Elements.INTEGERS)
+        return kinds.pop() if len(kinds) == 1 else Elements.UNKNOWN
 
 
 @functools.lru_cache(maxsize=4096)
@@ -110,12 +110,12 @@ def _demangled_types(symbol: str) -> tuple[str, ...]:
 
 def list_elements(outputs: Iterable[Output], types: ParameterTypes) -> tuple[KnownElements, ...]:
     """What the allocations of a run hold, as far as parameters of kernels say it."""
-    known = (
+    buffers = (
         KnownElements(output.index, output.bytes, types.classify(output))
         for output in outputs
         if output.kind == "buffer"
     )
-    return tuple(one for one in known if one.elements is not Elements.UNKNOWN)
+    return tuple(buffer for buffer in buffers if buffer.elements is not Elements.UNKNOWN)
 
 
 def may_hold_halves(text: str) -> bool:

@@ -74,16 +74,16 @@ def find_unordered(
         if types is None or types.holds_records(one.outputs[places[name]]):
             widths = (OutputRecord((name,), width) for width in range(2, MOST_WIDTH + 1))
             records += itertools.islice((record for record in widths if _keeps_together(one, other, record)), 1)
-    kept = tuple(record for record in records if _keeps_together(one, other, record))
-    return UnorderedOutputs(frozenset(names), kept)
+    lasting = tuple(record for record in records if _keeps_together(one, other, record))
+    return UnorderedOutputs(frozenset(names), lasting)
 
 
 def find_broken_record(before: Trial, after: Trial, unordered: UnorderedOutputs) -> str:
     """What no longer keeps together in a changed program; "" if all does."""
     for record in unordered.records:
         if not _keeps_together(before, after, record):
-            what = " and ".join(f"{kind} {index}" for kind, index in record.names)
-            return f"{what}: words that belong together are separated"
+            places = " and ".join(f"{kind} {index}" for kind, index in record.names)
+            return f"{places}: words that belong together are separated"
     return ""
 
 

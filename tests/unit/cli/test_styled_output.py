@@ -51,7 +51,7 @@ def test_no_color_leaves_the_text(show: Callable[[Callable[[], None]], str], mon
 def test_the_first_screen_of_a_profile_is_coloured(show: Callable[[Callable[[], None]], str]) -> None:
     shown = show(lambda: _print_text([result(target(), kernel(name="scale\x1b[2J"))], None, ""))
     assert shown.startswith("\x1b[1mscale\\x1b[2J")
-    assert "\x1b[2mall metrics" in shown and "\x1b[2J" not in shown
+    assert "\x1b[2mall counters" in shown and "\x1b[2J" not in shown
 
 
 def test_a_file_gets_the_whole_text_without_colours(

@@ -89,8 +89,8 @@ def check_races(source: TrialSource, text: str) -> VerificationCheck:
     before, after = run_both(source, text, replace(first_size(source), races=True))
     if before.races:
         return VerificationCheck("races", None, f"the original's own waves race: {before.races[0]}")
-    found = after.races or (() if before.unfenced else after.unfenced)
-    return VerificationCheck("races", not found, "".join(found[:1]))
+    texts = after.races or (() if before.unfenced else after.unfenced)
+    return VerificationCheck("races", not texts, "".join(texts[:1]))
 
 
 def check_other_inputs(source: TrialSource, text: str) -> VerificationCheck:

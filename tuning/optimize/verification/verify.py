@@ -175,9 +175,9 @@ class Verifier:
         if not (conditions.redraw or conditions.nudge):
             return conditions
         plain = replace(self.run_conditions(conditions.arguments), count=conditions.count, time_s=conditions.time_s)
-        known = self.reference_trial(plain)
+        reference = self.reference_trial(plain)
         types = self.tolerance.types
-        elements = list_elements(known.outputs, types) if known.ok and types else ()
+        elements = list_elements(reference.outputs, types) if reference.ok and types else ()
         return replace(conditions, elements=elements, halves=may_hold_halves(self.original))
 
     def reference_trial(self, conditions: Conditions) -> Trial:
