@@ -158,8 +158,8 @@ def unusable_file_error(error: OSError) -> BadInput:
         remedy = "free some space; TMPDIR names another folder for temporary files"
         return BadInput("there is no space left for a file", cause=str(error), remedy=remedy, reason=Reason.DISK_FULL)
     return BadInput(
-        "a file or folder cannot be used",
-        cause=str(error),
+        f"{error.filename or 'a file or folder'} cannot be used",
+        cause=error.strerror or str(error),
         remedy="check its path and rights; TMPDIR names the folder for temporary files",
     )
 

@@ -15,6 +15,7 @@ from hipsynth.core.errors import BadInput
 from hipsynth.core.files import SOURCE_BYTES, read_regular
 from hipsynth.core.folders import SKIPPED_FOLDERS
 from hipsynth.core.languages import INCLUDED_SUFFIXES, SOURCE_SUFFIXES
+from hipsynth.core.reasons import Reason
 from hipsynth.source.file_kind import FileFacts, read_facts
 
 
@@ -125,8 +126,18 @@ def scan_files(root: Path, ending: str) -> list[Path]:
 
 
 def _walk_files(root: Path) -> Iterator[Path]:
-    """The files below `root`; links to folders and out of `root` do not count."""
-    for place, names, files in os.walk(root):
+    """The files below `root`; links to folders and out of `root` do not count, nor folders in it that may not be read.
+    Raises BadInput if `root` may not."""
+
+    def refuse_root(error: OSError) -> None:
+        if error.filename == str(root):
+            remedy = "give a folder that you may read, or change its rights"
+            raise BadInput(
+                f"{root}: the folder may not be read", cause=error.strerror or "", remedy=remedy,
+                reason=Reason.UNREADABLE_FILE,
+            )  # fmt: skip
+
+    for place, names, files in os.walk(root, onerror=refuse_root):
         names[:] = sorted(name for name in names if name not in SKIPPED_FOLDERS)
         for name in sorted(files):
             path = Path(place) / name

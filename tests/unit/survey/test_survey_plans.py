@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -9,9 +10,11 @@ from pathlib import Path
 import pytest
 from file_trees import write
 
+from hipsynth.core.errors import BadInput
 from hipsynth.profiling.survey.build_files.commands import plans_of, simple_commands, steps_of
 from hipsynth.profiling.survey.build_plan import BuildPlan, Invocation
 from hipsynth.profiling.survey.discover import find_programs
+from hipsynth.profiling.survey.sources import scan_folder
 
 KERNEL = "#include <hip/hip_runtime.h>\n__global__ void k(int* p) { *p = 1; }\n"
 MAIN = KERNEL + "int main() { return 0; }\n"
@@ -297,3 +300,23 @@ def test_make_runs_in_the_sandbox(tmp_path: Path) -> None:
 def test_which_mains_read_their_arguments(main: str, reads: bool, tmp_path: Path) -> None:
     write(tmp_path, {"main.hip": f"#include <hip/hip_runtime.h>\n{main}\n"})
     assert find_programs(tmp_path, "gfx90a")[0].reads_arguments is reads
+
+
+def test_a_folder_that_may_not_be_read_is_no_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulated, as nothing is unreadable for root. A folder within it is left out, as before."""
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "a.hip").write_text("int main() {}\n")
+    scan = os.scandir
+
+    def refuse(path: str) -> object:
+        if Path(path).name == refused:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    refused = "inner"
+    assert [path.name for path in scan_folder(tmp_path).sources] == ["a.hip"]
+    refused = tmp_path.name
+    with pytest.raises(BadInput, match="may not be read") as caught:
+        scan_folder(tmp_path)
+    assert caught.value.reason == "unreadable_file" and caught.value.cause == "Permission denied"
