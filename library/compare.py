@@ -131,6 +131,6 @@ def _side_failure(side: str, result: TargetResult) -> HipsynthError:
     return BadInput(
         f"{side} cannot be profiled: {reason}",
         cause=cause,
-        remedy=f"synth profile {side}",
+        remedy=(result.reason.remedy if result.reason else "") or f"synth profile {side}",
         reason=result.reason or None,
     )

@@ -93,7 +93,7 @@ def predict_program(agent: PredictionAgent, path: Path, program: Program, target
     a source without a kernel, or one whose lines do not fit the model."""
     names = kernel_names(program.text)
     if not names:
-        raise BadInput("no kernel in the file", cause="no __global__ function", remedy="give a HIP source file")
+        raise BadInput("no kernel in the file", cause="no __global__ function", reason=Reason.NO_KERNEL)
     start = time.monotonic()
     with one_thread():
         question = Question(program.text, target.arch, target.flags)
