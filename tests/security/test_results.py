@@ -30,7 +30,7 @@ KERNEL: dict[str, Any] = {
     "block": [64, 1, 1], "duration_ns": 10, "counters": {"SQ_WAVES": 1},
 }  # fmt: skip
 DOCUMENT: dict[str, Any] = {
-    "status": "ok", "reason": "", "message": "", "warnings": [], "races": [], "notices": [],
+    "status": "ok", "reason": "", "message": "", "warnings": [], "races": [], "unfenced": [], "notices": [],
     "finished": True, "signal": 0, "clock_ns": 12.5,
     "dispatch_count": 1, "refused_launches": 0, "module_kernels": 1, "device_ms": 3,
     "kernels": [KERNEL], "shapes": [], "dispatches": [KERNEL],
@@ -123,6 +123,7 @@ FORGED = {
     "many warnings": changed(warnings=["w"] * 17),
     "many races": changed(races=["r"] * 17),
     "race without words": changed(races=[1]),
+    "a missing fence without words": changed(unfenced=[1]),
     "unknown notice": changed(notices=[{"kind": "joy", "subject": "hipFancy"}]),
     "notice about nothing": changed(notices=[{"kind": "unsupported_call"}]),
     "long text": changed(warnings=["w" * 70_000]),
@@ -185,7 +186,7 @@ def test_a_well_formed_forgery_breaks_no_report(name: str, arch: str) -> None:
     found = program_results.parse_document(changed(kernels=[row], dispatches=[row]))
     done = api.RunResult("ok", exit_code=0, kernels=found.kernels, dispatches=found.dispatches, dispatch_count=1)
     program = Program("", "handwritten", "forged")
-    result = SimBackend()._judge_run(program, Target(arch, "-O3", devices.default_device(arch)), done, {})
+    result = SimBackend()._judge_run(program, Target(arch, "-O3", devices.default_device(arch)), done, {}, True)
     assert result.status == "ok" and render_results([result], 100, True)
     assert json.dumps(
         to_json([result_document(result), run_document(done, "k.hip", "gfx90a", "-O3", [])]), allow_nan=False

@@ -99,7 +99,7 @@ def test_a_request_that_an_ended_worker_never_read_goes_to_another() -> None:
         try:
             with pytest.raises(WorkerProblem) as found:  # no kernel in it; the worker is warm after this
                 await pool.ask("predict", REQUEST)
-            assert found.value.problem.error == "bad_input"
+            assert found.value.problem.error == "no_kernel"
             (pid,) = pool.pids
             os.kill(pid, signal.SIGSTOP)
             asking = asyncio.ensure_future(pool.ask("predict", REQUEST))

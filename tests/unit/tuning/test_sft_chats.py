@@ -149,5 +149,5 @@ def test_handwritten_programs_are_held_out(tmp_path: Path) -> None:
 def test_a_program_that_fails_has_a_reason(tmp_path: Path) -> None:
     jobs = [ValuationJob(Program("int main() {}", "synthetic", "x"), TARGET)]
     report = collect_chats(jobs, tmp_path, workers=1)
-    assert report.without == {"bad_input": 1} and report.samples == {"train": 0, "held_out": 0}
+    assert report.without == {"no_kernel": 1} and report.samples == {"train": 0, "held_out": 0}
     assert [valued.states for valued in read_jobs(tmp_path / MOVES_FILE)] == [()]
