@@ -16,7 +16,9 @@ def usage_error(error: click.ClickException) -> UsageError:
     if isinstance(error, click.MissingParameter):
         return UsageError(_begin_lower(error.format_message()), remedy=remedy)
     if isinstance(error, click.BadParameter):
-        return UsageError(f"invalid value for {_name_parameter(error)}", cause=_clean(error.message), remedy=remedy)
+        return UsageError(
+            f"invalid value for {_name_parameter(error)}", cause=_strip_period(error.message), remedy=remedy
+        )
     near: Sequence[str] = getattr(error, "possibilities", None) or ()  # of unknown options and, since 8.4, commands
     cause = f"did you mean {near[0]}?" if near else ""
     if isinstance(error, click.NoSuchOption):
@@ -33,8 +35,8 @@ def _name_parameter(error: click.BadParameter) -> str:
 
 
 def _begin_lower(text: str) -> str:
-    return _clean(text[:1].lower() + text[1:])
+    return _strip_period(text[:1].lower() + text[1:])
 
 
-def _clean(text: str) -> str:
+def _strip_period(text: str) -> str:
     return text.strip().removesuffix(".")

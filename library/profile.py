@@ -124,12 +124,12 @@ def profile(
         ProfileRequest, targets=targets, limits=limits, choices=choices, backend=backend, workers=workers,
         kernel_pattern=kernel, top=top, what_if=what_if, how_to_choose=HOW_IN_PYTHON,
     )  # fmt: skip
-    place = ProgramPlace(paths, arguments, folders, Path(project) if project else None)
-    return _profile_located(place, targets[0], limits, make_request)
+    call = ProgramCall(paths, arguments, folders, Path(project) if project else None)
+    return _profile_located(call, targets[0], limits, make_request)
 
 
 @dataclass(frozen=True)
-class ProgramPlace:
+class ProgramCall:
     """Where a program is, what it is called with, and where its headers and build files are."""
 
     paths: Sequence[Path]
@@ -139,7 +139,7 @@ class ProgramPlace:
 
 
 def _profile_located(
-    place: ProgramPlace, target: Target, limits: RunLimits, make_request: Callable[[Project], ProfileRequest]
+    call: ProgramCall, target: Target, limits: RunLimits, make_request: Callable[[Project], ProfileRequest]
 ) -> ExecutedProfile:
     """The profile of a program; warns the caller of profile() of what was assumed of its launches. Raises as
     profile()."""
@@ -150,7 +150,7 @@ def _profile_located(
     with ExitStack() as scratch:
         keep = scratch.enter_context
         program = locate_program(
-            place.paths, place.arguments, target.arch, keep, includes=place.includes, project=place.project,
+            call.paths, call.arguments, target.arch, keep, includes=call.includes, project=call.project,
             limits=compile_limits(limits), flags=target.flags,
         )  # fmt: skip
         document = profile_project(make_request(program), keep, notes.append)

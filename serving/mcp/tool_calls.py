@@ -55,11 +55,13 @@ class ToolProcess:
                 async with asyncio.timeout(self.call_s):
                     answer = await self._ask(call)
             except TimeoutError:
-                return _failure(Reason.TIMEOUT, f"no answer within {self.call_s:g} s", "give it less to do")
+                return _make_failure(Reason.TIMEOUT, f"no answer within {self.call_s:g} s", "give it less to do")
             except WorkerLost as error:
-                return _failure(error.reason, error.what, "call again: the programs are kept")
+                return _make_failure(error.reason, error.what, "call again: the programs are kept")
             except WorkerProblem as error:
-                return _failure(from_json(Reason, error.problem.error), error.problem.message, error.problem.remedy)
+                return _make_failure(
+                    from_json(Reason, error.problem.error), error.problem.message, error.problem.remedy
+                )
             self.versions += answer.added
             return answer
 
@@ -86,5 +88,5 @@ class ToolProcess:
                 await self._worker.kill()
 
 
-def _failure(reason: Reason, message: str, remedy: str) -> ToolAnswer:
+def _make_failure(reason: Reason, message: str, remedy: str) -> ToolAnswer:
     return ToolAnswer(True, json.dumps(document_json(ToolFailure(reason, message, remedy=remedy))))
