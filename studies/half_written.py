@@ -43,7 +43,7 @@ class CutProgram:
     """A program's text, the same with one statement cut, and what clang says to that."""
 
     name: str
-    whole: str
+    complete: str
     text: str
     failure: CompileFailed
 
@@ -109,11 +109,11 @@ def cut_programs(count: int, seed: int) -> Iterator[CutProgram]:
                 break
 
 
-def compare_prediction(score: HalfWrittenScore, whole: PredictionResult, found: PredictionResult) -> None:
+def compare_prediction(score: HalfWrittenScore, complete: PredictionResult, half_written: PredictionResult) -> None:
     """Adds a prediction of a half-written program to a score."""
-    answers = {kernel.name: kernel for kernel in found.kernels}
+    answers = {kernel.name: kernel for kernel in half_written.kernels}
     metrics, durations = [], []
-    for kernel in whole.kernels:
+    for kernel in complete.kernels:
         if kernel.duration_ns is None:
             continue
         answer = answers.get(kernel.name)
@@ -128,11 +128,11 @@ def compare_prediction(score: HalfWrittenScore, whole: PredictionResult, found: 
     if metrics:
         score.metrics.append(statistics.fmean(metrics))
         score.durations.append(statistics.fmean(durations))
-        score.seconds.append(found.seconds)
+        score.seconds.append(half_written.seconds)
 
 
-def _is_near(found: float | None, value: float) -> bool:
-    return found is not None and abs(found - value) <= 0.1 * abs(value)
+def _is_near(predicted: float | None, value: float) -> bool:
+    return predicted is not None and abs(predicted - value) <= 0.1 * abs(value)
 
 
 def _add_errors(score: HalfWrittenScore, kernel: KernelPrediction, answer: KernelPrediction) -> None:
@@ -157,7 +157,7 @@ def score_programs(count: int, seed: int) -> dict[str, HalfWrittenScore]:
     predictor, scores = AnalyticPredictor.load(), {"all": HalfWrittenScore()}
     for program in cut_programs(count, seed):
         try:
-            complete = predictor.predict(program.whole, ARCH, FLAGS, DEVICE).document()
+            complete = predictor.predict(program.complete, ARCH, FLAGS, DEVICE).document()
         except BadInput:
             continue
         target = ARCH, FLAGS, DEVICE

@@ -180,8 +180,8 @@ def random_gain(test: TestState, tries: int) -> float:
 
 def score_row(name: str, gains: Callable[[TestState, int], float], tests: Sequence[TestState]) -> list[str]:
     """An order's row: the share of the log-gain of all moves after each of TRIES, and the geometric mean after 3."""
-    whole = sum(test.best for test in tests)
-    shares = [f"{100 * sum(gains(test, tries) for test in tests) / whole:.0f}" for tries in TRIES]
+    best_of_all = sum(test.best for test in tests)
+    shares = [f"{100 * sum(gains(test, tries) for test in tests) / best_of_all:.0f}" for tries in TRIES]
     return [name, *shares, f"{math.exp(statistics.fmean(gains(test, TRIES[1]) for test in tests)):.2f}"]
 
 

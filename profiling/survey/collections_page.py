@@ -110,7 +110,7 @@ def _conditions_text(reports: Sequence[SurveyReport]) -> str:
 
 def _budget_text(reports: Sequence[SurveyReport], conditions: SurveyConditions) -> str:
     rows = [row for report in reports for row in report.rows if row.completed]
-    total = sum(row.whole for row in rows)
+    total = sum(row.executed_all for row in rows)
     text = (
         f"Launches had a budget of {conditions.budget_s:g} s: {total} of {len(rows)} programs that ended executed all"
     )

@@ -54,7 +54,7 @@ class SurveyRow:
         return self.status in ("passed", "ran")
 
     @property
-    def whole(self) -> bool:
+    def executed_all(self) -> bool:
         """Whether it also executed every launch."""
         return self.completed and not count_uncomputed(self.spending)
 
@@ -95,7 +95,7 @@ class SurveyTotals:
     compiled: int
     runnable: int
     completed: int
-    whole: int
+    executed_all: int
     shrunk: int
     kernels: int
     labels: int

@@ -48,7 +48,7 @@ class SurveyReport:
             compiled=sum(row.compiled for row in self.rows),
             runnable=len(able),
             completed=sum(row.completed for row in able),
-            whole=sum(row.whole for row in able),
+            executed_all=sum(row.executed_all for row in able),
             shrunk=sum(bool(row.shrunk) for row in able),
             kernels=sum(row.kernels for row in able),
             labels=sum(row.labels for row in able),
@@ -91,7 +91,8 @@ def _budget_lines(report: SurveyReport) -> list[str]:
     hours = sum(row.build_s + row.run_s + row.label_s for row in report.rows) / 3600
     counted = totals.labels or totals.kernels
     lines = [
-        f"within {conditions.budget_s:g} s: {totals.whole} executed every launch, {totals.completed - totals.whole} not"
+        f"within {conditions.budget_s:g} s: {totals.executed_all} executed every launch, "
+        f"{totals.completed - totals.executed_all} not"
     ]
     if conditions.shrink:
         lines.append(f"{totals.shrunk} of the others fit with smaller arguments")
@@ -128,7 +129,7 @@ def _row_line(row: SurveyRow) -> str:
 
 def _describe_outcome(row: SurveyRow) -> str:
     """The status; of a program with a budget that left out launches, how many of them it executed."""
-    if not row.completed or row.whole:
+    if not row.completed or row.executed_all:
         return row.status
     launches = sum(spending.launches for spending in row.spending)
     return f"{row.status} {launches - count_uncomputed(row.spending):,} of {launches:,} launches "

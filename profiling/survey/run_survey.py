@@ -221,7 +221,7 @@ def _survey_one(task: _Task, scratch: Path) -> tuple[SurveyRow, tuple[Labels, ..
         output_cut=result.output_cut, kernels=len(result.kernels), spending=result.spending,
         diagnostics=_output_tail(result.stdout, result.stderr, verdict.status),
     )  # fmt: skip
-    fits = row.whole or row.reason not in ("", Reason.BUDGET, Reason.TIMEOUT)
+    fits = row.executed_all or row.reason not in ("", Reason.BUDGET, Reason.TIMEOUT)
     if is_script:
         return row, ()
     if not fits and options.shrink:

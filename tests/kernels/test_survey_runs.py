@@ -286,7 +286,7 @@ def test_programs_that_do_not_fit_get_smaller_arguments(tmp_path: Path, monkeypa
     (folder / "launches.hip").write_text(LAUNCHES)
     monkeypatch.chdir(folder)
     (row,) = survey_folder(folder, SurveyOptions(budget_s=0.4, shrink=True), out).rows
-    assert (row.status, row.shrunk, row.completed, row.whole) == ("ran", "passed", True, False)
+    assert (row.status, row.shrunk, row.completed, row.executed_all) == ("ran", "passed", True, False)
     assert "self-check" in row.evidence and "400 launches did not fit the budget" in row.evidence
     assert re.fullmatch(r"synth profile launches\.hip --budget 0\.4s -- \d+ \d+", row.command)
     words = [int(word) for word in row.command.split()[-2:]]
@@ -297,7 +297,7 @@ def test_programs_that_do_not_fit_get_smaller_arguments(tmp_path: Path, monkeypa
         and "fits: synth profile" in report_table(again)
         and "kernels with counters" in report_table(again)
     )
-    assert again.totals.whole == 0 and again.totals.shrunk == 1
+    assert again.totals.executed_all == 0 and again.totals.shrunk == 1
 
 
 def test_without_shrinking_nothing_more_is_tried(tmp_path: Path) -> None:
