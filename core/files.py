@@ -75,6 +75,21 @@ def read_regular(path: Path, limit: int, *, inside: Path | None = None) -> bytes
     return b"".join(parts)
 
 
+def read_program_file(folder: Path, name: str, limit: int) -> bytes:
+    """What a run left in its folder under this name, at most `limit` bytes; nothing if there is no such file.
+
+    Raises BadInput, its reason that of open_regular(): "outside" where the program put a link to another place.
+    """
+    path = folder / name
+    if not os.path.lexists(path):
+        return b""
+    try:
+        return read_regular(path, limit, inside=folder)
+    except BadInput as error:
+        cause = "the program replaced or enlarged it"
+        raise BadInput(f"{name} is not what the run wrote", cause=cause, reason=error.reason) from error
+
+
 def resolve_path(path: Path) -> Path:
     """The path without symbolic links. Raises BadInput if they lead in a circle."""
     try:

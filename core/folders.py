@@ -10,6 +10,8 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from hipsynth.core.languages import INCLUDED_SUFFIXES
+
 SKIPPED_FOLDERS = frozenset({".git", ".svn", ".hg", "CMakeFiles", "node_modules", "__pycache__"})
 CORPUS_MANIFEST, RELEASE_FACTS = "manifest.json", "release.json"  # what a corpus and a release have
 SHARED_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")  # of temporary files
@@ -23,6 +25,14 @@ def is_shared_folder(folder: Path) -> bool:
     home = Path(os.path.expanduser("~")).resolve()  # noqa: PTH111 - Path.home() fails where there is none
     temporary = (Path(tempfile.gettempdir()).resolve(), *map(Path, SHARED_FOLDERS))
     return folder in (home, *home.parents, *temporary)
+
+
+def is_includable(path: Path, folder: Path) -> bool:
+    """Whether programs in a folder may include a file: any below it, but of a shared folder only headers and sources
+    right in it. Both without links."""
+    if is_shared_folder(folder):
+        return path.parent == folder and path.suffix in INCLUDED_SUFFIXES
+    return path.is_relative_to(folder)
 
 
 def copy_folder(source: Path, target: Path, *, links: bool = False) -> None:

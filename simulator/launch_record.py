@@ -296,6 +296,6 @@ def parse_recording(data: bytes) -> RecordedRun:
     except (ValueError, IndexError, KeyError, UnicodeDecodeError, struct.error, MemoryError) as error:
         raise BadInput(
             "the record of the program's launches is damaged",
-            cause=f"the program wrote to it ({error})",
+            cause="the program wrote to it",
             reason=Reason.BAD_RESULT,
         ) from error

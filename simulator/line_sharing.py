@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hipsynth.core.errors import BadInput
-from hipsynth.core.files import read_regular
+from hipsynth.core.files import read_program_file
 from hipsynth.core.kernel_record import Dim
 from hipsynth.core.reasons import Reason
 
@@ -68,9 +68,10 @@ class LineSharing:
         return self.grid[0] * self.grid[1] * self.grid[2]
 
 
-def read_sharing(path: Path) -> list[LineSharing]:
-    """Reads the sharing file of a run. Raises BadInput if its format is not the runtime library's."""
-    data = read_regular(path, MOST_BYTES) if path.exists() else b""
+def read_sharing(folder: Path) -> list[LineSharing]:
+    """Reads the sharing file of a run in `folder`. Raises BadInput if its format is not the runtime library's."""
+    path = folder / FILE
+    data = read_program_file(folder, FILE, MOST_BYTES)
     accesses, at = [], 0
     while at < len(data):
         end = data.find(b"\n", at, at + 4096)

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hipsynth.core.files import SOURCE_BYTES, read_regular
-from hipsynth.core.folders import is_shared_folder
-from hipsynth.core.languages import INCLUDED_SUFFIXES
+from hipsynth.core.folders import is_includable
 from hipsynth.source.includes import INCLUDE_LINE, PRAGMA_ONCE_LINE
 
 _BEGIN, _END = "// own header {} begins: {}", "// own header {} ends"  # a checksum; the line that includes it
@@ -111,8 +110,4 @@ class _HeaderWriter:
         return None
 
     def _is_own(self, path: Path) -> bool:
-        is_listed = path.suffix in INCLUDED_SUFFIXES
-        return any(
-            is_listed and path.parent == root if is_shared_folder(root) else path.is_relative_to(root)
-            for root in self.roots
-        )
+        return any(is_includable(path, root) for root in self.roots)

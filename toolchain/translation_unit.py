@@ -88,15 +88,25 @@ def _readable_paths(source: Path, text: str, flags: flag_parser.Flags) -> tuple[
     source_path = source.resolve()
     needs_folder = flags.names_files or _INCLUDES_FILES.search(text)
     readable = [source_path.parent if needs_folder and source_path.parent != Path("/") else source_path]
-    words = _anchor_paths(list(flags.device), source_path.parent)
+    readable += paths_in_flags(flags, source_path.parent)
+    if any(path.resolve() == Path("/") for path in readable):
+        raise BadInput(f"{source}: -I / would show the whole file system to the program", remedy="name its folders")
+    return tuple(dict.fromkeys(readable))
+
+
+def paths_in_flags(flags: flag_parser.Flags, folder: Path) -> list[Path]:
+    """The existing folders and files that -I, -include and the like name, under the names that the compiler is given.
+
+    `folder`: that of the source, which relative names start from.
+    """
+    words = _anchor_paths(list(flags.device), folder)
+    paths: list[Path] = []
     for position, word in enumerate(words):
         is_path = word in flag_parser.PATH_FLAGS
         named = word[2:] if word.startswith("-I") else words[position + 1] if is_path else ""
         if named and Path(named).exists():
-            readable.append(Path(named).absolute())  # under the name that the compiler is given
-    if any(path.resolve() == Path("/") for path in readable):
-        raise BadInput(f"{source}: -I / would show the whole file system to the program", remedy="name its folders")
-    return tuple(dict.fromkeys(readable))
+            paths.append(Path(named).absolute())
+    return paths
 
 
 def read_source(source: Path, roots: Iterable[Path] | None = None) -> str:

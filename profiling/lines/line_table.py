@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 import zlib
@@ -13,9 +14,12 @@ from typing import Any
 from hipsynth import toolchain
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import copy_regular, read_regular
+from hipsynth.core.folders import is_includable
 from hipsynth.core.languages import SUFFIXES
 from hipsynth.core.program import Program, Project
 from hipsynth.toolchain import CompileLimits, driver, sandbox
+from hipsynth.toolchain.flags import parse_flags
+from hipsynth.toolchain.translation_unit import paths_in_flags
 
 FLAG = "-gline-tables-only"  # adds the line table and leaves the machine code as it is
 MOST_BYTES = 256 << 20
@@ -71,23 +75,42 @@ def own_files(program: Program) -> Callable[[str], str]:
 def own_files_of(project: Project | None, text_name: str = "") -> Callable[[str], str]:
     """As own_files(); without a project, every file of the user is the text of that name.
 
-    A build from the cache may name the same file at an earlier place, so a file name alone is enough.
+    A program can write any name into its line table (`#line`). Only files of the folders that it may read have a name,
+    since reports show their text. A build from the cache, and a script that ran in a copy of its folder, name their
+    files at another place: the end of a path is enough.
     """
-    sources = [source.path for source in project.sources] if project else []
+    if project is None:
+        is_library = library_files()
+        return lambda text: "" if is_library(text) else text_name
+    return _name_files(project)
+
+
+def _name_files(project: Project) -> Callable[[str], str]:
+    sources = [source.path for source in project.sources]
     names = {path.name: str(path) for path in sources}
+    same_suffix = sources[0].suffix if len(sources) == 1 and not project.is_script else ""
+    folders = _readable_folders(project)
     is_library = library_files()
 
+    @functools.cache
     def name(text: str) -> str:
         path = Path(text)
         if is_library(text):
             return ""
-        if path.name in names:
-            return names[path.name]
-        if not project or (len(sources) == 1 and path.suffix == sources[0].suffix):
-            return str(sources[0]) if sources else text_name
-        return _path_below(path, project.folder)
+        own_path = next(filter(None, (_path_below(path, folder) for folder in folders)), names.get(path.name, ""))
+        if own_path:
+            return own_path
+        return str(sources[0]) if same_suffix and path.suffix == same_suffix else ""
 
     return name
+
+
+def _readable_folders(project: Project) -> tuple[Path, ...]:
+    """The folders that the program's files lie in, or include others from."""
+    folders = [project.folder, *(source.path.absolute().parent for source in project.sources), *(project.roots or ())]
+    for source in project.sources:
+        folders += paths_in_flags(parse_flags(source.flags), source.path.resolve().parent)
+    return tuple(dict.fromkeys(folder for folder in folders if folder.resolve() != Path("/")))
 
 
 def own_scripts() -> Callable[[str], str]:
@@ -108,10 +131,16 @@ def library_files() -> Callable[[str], bool]:
 
 
 def _path_below(path: Path, folder: Path) -> str:
-    try:
-        return str(folder / path.resolve().relative_to(folder.resolve()))
-    except ValueError:
-        return str(path)
+    """The path of a file that programs in `folder` may include, or of the one that the longest end of `path` names
+    there; else nothing."""
+    inside = folder.resolve()
+    if is_includable(path.resolve(), inside):
+        return str(folder / path.resolve().relative_to(inside))
+    for start in range(1, len(path.parts)):
+        candidate = folder.joinpath(*path.parts[start:])
+        if candidate.is_file() and is_includable(candidate.resolve(), inside):
+            return str(candidate)
+    return ""
 
 
 def module_of(modules: Sequence[Module], symbol: str, checksum: int) -> Module | None:

@@ -21,7 +21,7 @@ from hipsynth import toolchain
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput, CompileFailed
-from hipsynth.core.files import read_regular, replace_atomically
+from hipsynth.core.files import read_program_file, read_regular, replace_atomically
 from hipsynth.core.languages import INCLUDED_SUFFIXES
 from hipsynth.core.program import Project
 from hipsynth.core.reasons import TRANSIENT, Reason
@@ -185,8 +185,7 @@ def record_launches(run: HostRun, signatures: Mapping[str, str], keep: bool = Tr
         placed = place_program(project, run.source.stem, artefacts, folder)
         words = placed.arguments if project else run.arguments
         recording = run_recording(placed.artefacts, run.device, folder, words, placed.mounts)
-        path = folder / FILE
-        data = read_regular(path, MOST_BYTES) if path.exists() else b""
+        data = read_program_file(folder, FILE, MOST_BYTES)
     head = RecordingHead(recording.reason, HARMLESS.get(recording.reason, recording.message), run.code())
     launches = read_recording(head, data, signatures)
     if keep and (entry := run.entry()) is not None:

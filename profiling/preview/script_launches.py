@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hipsynth import toolchain
 from hipsynth.core.cache import cache_dir
-from hipsynth.core.files import read_regular
+from hipsynth.core.files import read_program_file
 from hipsynth.core.languages import SUFFIXES, TRITON
 from hipsynth.core.program import Project, SourceFile, text_id
 from hipsynth.core.reasons import Reason
@@ -75,8 +75,7 @@ def record_script(project: Project, device: DeviceTable) -> Recording:
         placed = place_program(project, project.sources[0].path.name, artefacts, job / "run")
         with reuse_compiled(project, placed.artefacts, placed.folder) as runnable:
             run = run_recording(runnable, device, placed.folder, placed.arguments, placed.mounts, SECONDS)
-        path = placed.folder / FILE
-        data = read_regular(path, MOST_BYTES) if path.exists() else b""
+        data = read_program_file(placed.folder, FILE, MOST_BYTES)
         head = _head_of(run)
     recording = read_recording(head, data, {})
     if entry is not None and not _has_failed(recording):

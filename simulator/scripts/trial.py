@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.core.errors import BadInput
-from hipsynth.core.files import read_regular
+from hipsynth.core.files import read_program_file
 from hipsynth.core.reasons import Reason
 from hipsynth.simulator.artefacts import Artefacts
 
@@ -45,8 +45,7 @@ def observe_script(
 def read_tensors(folder: Path) -> tuple[TensorBytes, ...]:
     """The tensors that a run in `folder` left, in the order of their first launches; () if it did not reach its end.
     Raises BadInput if the file is not as it was written, or too large."""
-    path = folder / FILE
-    data = read_regular(path, MOST_BYTES, inside=folder) if path.exists() else b""
+    data = read_program_file(folder, FILE, MOST_BYTES)
     if not data:
         return ()
     end = data.find(b"\n", 0, HEAD_BYTES)
@@ -54,13 +53,13 @@ def read_tensors(folder: Path) -> tuple[TensorBytes, ...]:
         rows: Any = json.loads(data[: max(end, 0)])
         sizes = [(str(dtype), int(size)) for dtype, size in rows]
     except (ValueError, TypeError, RecursionError):
-        raise _damaged_file(path) from None
+        raise _damaged_file() from None
     if (
         len(sizes) > MOST_TENSORS
         or any(size < 0 for _, size in sizes)
         or end + 1 + sum(s for _, s in sizes) != len(data)
     ):
-        raise _damaged_file(path)
+        raise _damaged_file()
     tensors, at = [], end + 1
     for dtype, size in sizes:
         tensors.append(TensorBytes(dtype, data[at : at + size]))
@@ -68,5 +67,5 @@ def read_tensors(folder: Path) -> tuple[TensorBytes, ...]:
     return tuple(tensors)
 
 
-def _damaged_file(path: Path) -> BadInput:
-    return BadInput(f"{path.name} is damaged", cause="the script wrote to it", reason=Reason.BAD_RESULT)
+def _damaged_file() -> BadInput:
+    return BadInput(f"{FILE} is damaged", cause="the script wrote to it", reason=Reason.BAD_RESULT)

@@ -144,3 +144,26 @@ def test_variants_of_builds_that_are_finished_are_kept(
     assert ended.value.code == 5
     codes = [(line["arch"], {kernel["reason_code"] for kernel in line["kernels"]}) for line in lines]
     assert codes == [("gfx90a", {""})] * 2 + [("gfx942", {"timeout"})] * 2
+
+
+LEAVES_A_LINK = (
+    HEAD
+    + """#include <cstdlib>
+#include <unistd.h>
+__global__ void k(int* p) { p[threadIdx.x] = 1; }
+void leave() { unlink("hipsynth-launches.bin"); (void)!symlink("SECRET", "hipsynth-launches.bin"); _exit(0); }
+int main() { int* p; (void)hipMalloc(&p, 1 << 16); k<<<64, 64>>>(p); leave(); }
+"""
+)
+
+
+def test_a_link_in_place_of_the_record_shows_nothing_of_its_target(
+    tmp_path: Path, sandboxed: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "secret").write_text("launch-me password\n")
+    (tmp_path / "program").mkdir()
+    source = tmp_path / "program" / "leave.hip"
+    source.write_text(LEAVES_A_LINK.replace("SECRET", str(tmp_path / "secret")))
+    code, document = answered(capsys, "predict", str(source), "--arch", "gfx90a")
+    assert (code, document["error"]) == (3, "outside")
+    assert "password" not in str(document) and "launch-me" not in str(document)

@@ -13,7 +13,7 @@ from hipsynth.profiling.backends.sim import measured_kernels
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.build import build_text, compile_limits
 from hipsynth.simulator.limits import RunLimits
-from hipsynth.simulator.line_sharing import FILE, LineSharing, SharingObservation, read_sharing
+from hipsynth.simulator.line_sharing import LineSharing, SharingObservation, read_sharing
 from hipsynth.toolchain import sandbox
 
 
@@ -47,7 +47,7 @@ def observe_launches(
         folder = job / "run"
         folder.mkdir()
         result = api.run_program(artefacts, device, folder, limits, arguments, observation=following)
-        launches = tuple(read_sharing(folder / FILE))
+        launches = tuple(read_sharing(folder))
     return collect_launches(result, launches, target.arch)
 
 

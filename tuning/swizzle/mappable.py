@@ -11,7 +11,7 @@ from hipsynth.core.kernel_record import Dim
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.simulator import api
-from hipsynth.simulator.line_sharing import FILE, SharingObservation, read_sharing
+from hipsynth.simulator.line_sharing import SharingObservation, read_sharing
 from hipsynth.source.arguments import default_arguments
 from hipsynth.source.triton_source import read_default_arguments, read_triton_source
 from hipsynth.tuning.swizzle import edits, script_edits
@@ -107,4 +107,4 @@ class ScriptProgram:
 
 
 def _read_observed(arch: str, result: api.RunResult, folder: Path) -> ObservedLaunches:
-    return collect_launches(result, tuple(read_sharing(folder / FILE)), arch)
+    return collect_launches(result, tuple(read_sharing(folder)), arch)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hipsynth.core.errors import BadInput, CompileFailed
-from hipsynth.core.files import read_regular
+from hipsynth.core.files import read_program_file
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import scratch_folder
@@ -131,7 +131,7 @@ def run_trial(text: str, target: Target, conditions: Conditions | None = None) -
         folder = job / "run"
         folder.mkdir()
         result = api.run_program(artefacts, device, folder, limits, arguments, observation=conditions.observation())
-        recorded = _recorded_bytes(result.outputs, folder / RECORD_FILE) if conditions.record_bytes else None
+        recorded = _recorded_bytes(result.outputs, folder) if conditions.record_bytes else None
     return Trial(
         result.status,
         result.reason,
@@ -161,11 +161,11 @@ def _prepare_text(text: str, conditions: Conditions) -> tuple[str, tuple[str, ..
     return apply_settings(text, conditions.arguments)
 
 
-def _recorded_bytes(outputs: tuple[Output, ...], path: Path) -> dict[int, bytes]:
+def _recorded_bytes(outputs: tuple[Output, ...], folder: Path) -> dict[int, bytes]:
     """The recorded bytes of each output that was kept in full. The program may have damaged the file: then none."""
     total = sum(output.recorded for output in outputs)
     try:
-        data = read_regular(path, total) if total else b""
+        data = read_program_file(folder, RECORD_FILE, total) if total else b""
     except BadInput:
         return {}
     recorded, at = {}, 0

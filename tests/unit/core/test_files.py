@@ -12,6 +12,7 @@ import pytest
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import (
     open_regular,
+    read_program_file,
     read_regular,
     replace_atomically,
     resolve_path,
@@ -170,3 +171,17 @@ def test_links_in_a_circle_are_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="links that lead in a circle"):
         resolve_path(loop)
     assert resolve_path(tmp_path / "absent.hip") == tmp_path.resolve() / "absent.hip"
+
+
+def test_a_programs_file_is_not_read_through_a_link_that_leads_out(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    assert read_program_file(folder, "record", 100) == b""
+    (folder / "record").write_bytes(b"ours")
+    assert read_program_file(folder, "record", 100) == b"ours"
+    (tmp_path / "secret").write_bytes(b"secret")
+    for target in (tmp_path / "secret", tmp_path / "nothing"):
+        (folder / "record").unlink()
+        (folder / "record").symlink_to(target)
+        with pytest.raises(BadInput):
+            read_program_file(folder, "record", 100)

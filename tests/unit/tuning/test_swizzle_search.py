@@ -203,15 +203,15 @@ def test_names_of_kernels() -> None:
 
 def test_a_damaged_file_of_touches_is_refused(tmp_path: Path) -> None:
     path = tmp_path / FILE
-    assert read_sharing(path) == []
+    assert read_sharing(tmp_path) == []
     good = b"k all 2 1 1 64 1 1 0 1 1\n" + np.array([(1, 5, 1, 0, 0)], TOUCH).tobytes()
     path.write_bytes(good)
-    assert read_sharing(path)[0].touches["line"].tolist() == [5]
+    assert read_sharing(tmp_path)[0].touches["line"].tolist() == [5]
     bad = [good[:-1], good.replace(b"all", b"any"), good.replace(b"2 1 1 64", b"1 1 1 64"), b"\0" * 50, b"k all\n"]
     for data in bad:
         path.write_bytes(data)
         with pytest.raises(BadInput):
-            read_sharing(path)
+            read_sharing(tmp_path)
 
 
 def test_the_verb_writes_the_program_and_a_patch(tmp_path: Path) -> None:
