@@ -158,7 +158,7 @@ def _fault(previews: ProgramPreviews) -> tuple[Reason, str]:
     if previews.failures:
         return Reason.NO_PREVIEW, "\n".join(f"{failure.kernel}: {failure.reason}" for failure in previews.failures)
     if not previews.previews:
-        return Reason.NO_DISPATCH, "the program launched no kernel"
+        return Reason.NO_DISPATCH, Reason.NO_DISPATCH.meaning
     if len(previews.previews) >= MOST_PREVIEWS:
         return Reason.NO_PREVIEW, f"it makes {MOST_PREVIEWS} launches or more"
     return Reason.NONE, ""

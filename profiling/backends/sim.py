@@ -37,7 +37,7 @@ from hipsynth.simulator.scripts.tuning_file import read_autotunings
 from hipsynth.toolchain import CompileLimits, sandbox
 
 USAGE_LINES = 8
-NO_KERNEL = "no kernel in the file: no __global__ function, and none is loaded while it runs"
+NO_KERNEL_LOADED = "no kernel in the file: no __global__ function, and none is loaded while it runs"
 TABLES = Path(api.__file__).parent / "isa"
 
 
@@ -187,11 +187,11 @@ class SimBackend:
 def _explain_no_launch(result: api.RunResult, has_kernels: bool) -> tuple[Reason, str]:
     """Why a program that launched no kernel is no result: the reason, and the words for it."""
     if not has_kernels:
-        return Reason.NO_KERNEL, NO_KERNEL
+        return Reason.NO_KERNEL, NO_KERNEL_LOADED
     words = "\n".join(result.stdout.strip().splitlines()[:USAGE_LINES])  # often how to call it
     refused = f"; {result.refused_launches} refused" if result.refused_launches else ""
     reason = Reason.BAD_CONFIGURATION if result.refused_launches else Reason.NO_DISPATCH
-    return reason, f"the program launched no kernel{refused}\n{words}".strip()
+    return reason, f"{Reason.NO_DISPATCH.meaning}{refused}\n{words}".strip()
 
 
 def _disassemble_loaded(result: api.RunResult, folder: Path, limits: CompileLimits) -> tuple[tuple[Path, Path], ...]:

@@ -24,7 +24,6 @@ from hipsynth.simulator.limits import RunLimits
 from hipsynth.toolchain import sandbox
 from hipsynth.toolchain.diagnostics import read_messages
 
-NO_KERNEL = "the program launched no kernel"
 MESSAGE_CHARS = 2000
 NO_KERNEL_YET = "stopped before any kernel had ended"
 BUILD_REASONS = frozenset({Reason.COMPILE_FAILED, Reason.LINK_FAILED})  # equal for all cells of a build
@@ -128,14 +127,14 @@ def _open_cached(spec: str) -> Backend:
 def label_sources(result: TargetResult) -> TargetResult:
     """The result as a source of labels: a program of copies alone has none."""
     if result.status == "ok" and not result.kernels:
-        return replace(result, status="failed", reason=Reason.NO_DISPATCH, message=NO_KERNEL)
+        return replace(result, status="failed", reason=Reason.NO_DISPATCH, message=Reason.NO_DISPATCH.meaning)
     return result
 
 
 def _tidy_result(result: TargetResult, scratch: str) -> TargetResult:
     """Truncates long texts, replaces the scratch folder's random name, and marks a run that did nothing as failed."""
     if result.status == "ok" and not result.kernels and not result.transfers:
-        result = replace(result, status="failed", reason=Reason.NO_KERNEL, message=NO_KERNEL)
+        result = replace(result, status="failed", reason=Reason.NO_DISPATCH, message=Reason.NO_DISPATCH.meaning)
 
     def hide_folders(text: str) -> str:
         return equal_builds.hide_build_folders(text.replace(scratch, "<scratch>"))

@@ -203,7 +203,7 @@ def test_every_outcome_of_a_program_is_recorded() -> None:
     bug = only(task("bug"))
     assert bug.reason == "internal_error" and re.fullmatch(r"\w+: .*, at .*\.py:\d+", bug.message)
     empty = only(task("empty"))
-    assert (empty.status, empty.reason, empty.stdout) == ("failed", "no_kernel", "in <scratch>")
+    assert (empty.status, empty.reason, empty.stdout) == ("failed", "no_dispatch", "in <scratch>")
     with pytest.raises(MissingDependency):
         job.run_job(task("missing"))
 
