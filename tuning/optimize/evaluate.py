@@ -20,6 +20,7 @@ from hipsynth.simulator.limits import SAMPLING_UNITS
 from hipsynth.source.names import base_name
 from hipsynth.tuning.optimize.transformation_plan import Shape
 from hipsynth.tuning.trial import Conditions, Trial, run_trial
+from hipsynth.tuning.trial.prices import exact_price_s, execution_price_s
 from hipsynth.tuning.trial.search_clock import Clock
 
 RUN_TIME_S = 120.0  # processor time of one measured run
@@ -28,12 +29,7 @@ RUN_TIME_S = 120.0  # processor time of one measured run
 MOST_TIMES, LEAST_LIMIT_S = 10, 15.0
 COMPILE_S = 0.8  # price of one compile
 EFFORT = 0.3  # of sampling a large grid: a run takes hardly longer than with less, and its time is a third as uncertain
-PER_WAVE_INSTRUCTION_S = 5e-8
-REUSED_SHARE = 0.25  # of that, for a launch that is run for its results alone, as its counters are an earlier one's
 SHORT_LAUNCH = 3.0  # times an empty launch, up to which a launch is short
-_WORK = (
-    "valu_full", "valu_packed", "valu_trans", "valu_f64", "valu_int64_mul", "salu", "smem", "vmem", "lds", "flow",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -164,8 +160,8 @@ def _load_measurement(path: Path) -> CandidateMeasurement | None:
 def measurement_of_trial(trial: Trial) -> CandidateMeasurement:
     """What the search needs of a trial: the kernels' times, the price of the attempt in seconds, what failed."""
     kernels = tuple(_kernel_time(kernel, trial.shapes) for kernel in trial.kernels)
-    price = COMPILE_S + sum(map(_execution_price, trial.kernels))
-    exact = sum(_launch_instructions(kernel) * kernel.dispatches * PER_WAVE_INSTRUCTION_S for kernel in trial.kernels)
+    price = COMPILE_S + sum(map(execution_price_s, trial.kernels))
+    exact = sum(map(exact_price_s, trial.kernels))
     code = -1 if trial.exit_code is None else trial.exit_code
     copied = sum(transfer.bytes for transfer in trial.transfers if transfer.kind == "device_to_host")
     return CandidateMeasurement(
@@ -191,25 +187,6 @@ def _kernel_time(kernel: KernelRecord, records: Sequence[KernelRecord]) -> Kerne
         kernel.sampling.error.get("Duration", 0.0) if kernel.sampling else 0.0,
         all(each.same_shape and each.block == slowest.block for each in shapes),
     )
-
-
-def _launch_instructions(kernel: KernelRecord) -> float:
-    """Wave instructions of a launch."""
-    return float(sum(getattr(kernel.work, name) for name in _WORK)) if kernel.work else 0.0
-
-
-def _execution_price(kernel: KernelRecord) -> float:
-    """Seconds for the groups that were executed, at a fixed price of a wave instruction. A launch that repeats an
-    earlier one costs nothing where results are not needed."""
-    if kernel.work is None or not kernel.work.groups:
-        return 0.0
-    reused = kernel.sampling.reused if kernel.sampling else 0
-    launches = kernel.dispatches - (1 - REUSED_SHARE) * reused
-    if kernel.sampling and kernel.sampled:
-        executed = kernel.sampling.groups_simulated + kernel.sampling.groups_recorded
-        share = min(1.0, executed / (kernel.work.groups * kernel.dispatches))
-        launches = share * (kernel.dispatches - reused)
-    return _launch_instructions(kernel) * launches * PER_WAVE_INSTRUCTION_S
 
 
 def changed_metrics(before: KernelTime, after: KernelTime, least: float = 0.05) -> dict[str, tuple[float, float]]:

@@ -25,13 +25,13 @@ from hipsynth.tuning.swizzle.mappable import HipProgram, KernelMappings, Mappabl
 from hipsynth.tuning.swizzle.mapping import Formula, GroupMapping, Spread, Tile, candidate_mappings
 from hipsynth.tuning.swizzle.proof import Proof, prove_bijection
 from hipsynth.tuning.trial import Conditions, Trial, compare_trials
+from hipsynth.tuning.trial.prices import exact_price_s
 from hipsynth.tuning.trial.refusal import KernelRefusal
 from hipsynth.tuning.trial.search_clock import Clock
 
 HIT_RATE = "L2_Cache_Hit_Rate"
 LEAST_GAIN = 0.01  # of a duration: the timing model does not tell smaller differences
 LEAST_POINTS = 1.0  # of the hit rate, in percent
-INSTRUCTION_S = 5e-8  # price of a wave instruction
 MOST_EXACT_S = 4.0  # price of a run whose outputs are compared
 Say = Callable[[str], None]
 
@@ -133,7 +133,7 @@ def map_program(source: MappableProgram, question: SwizzleSettings, say: Say = l
     if works:
         say("comparing outputs needs the program's own")
         begin = clock.spent_s
-        original, question = _run_original(source, question, sum(map(_exact_s, observed.kernels)))
+        original, question = _run_original(source, question, sum(map(exact_price_s, observed.kernels)))
         clock.reserve_s = clock.spent_s - begin  # a mapped program's run for its outputs takes as long
         problem = _why_incomparable(original)
         if problem:
@@ -357,12 +357,6 @@ def _run_mappings(source: MappableProgram, mappings: KernelMappings, question: S
     except BadInput as error:
         return Trial("failed", Reason.UNSUPPORTED, str(error))
     return source.run_trial(text, Conditions(question.arguments, time_s=question.time_s))
-
-
-def _exact_s(record: KernelRecord) -> float:
-    """The price of executing all groups of a kernel's launches."""
-    work = record.work
-    return (work.valu_full + work.salu + work.vmem + work.lds) * record.dispatches * INSTRUCTION_S if work else 0.0
 
 
 def _run_original(source: MappableProgram, question: SwizzleSettings, exact_s: float) -> tuple[Trial, SwizzleSettings]:

@@ -25,8 +25,6 @@ from hipsynth.tuning.optimize.document_text import describe_speedup, optimizatio
 from hipsynth.tuning.optimize.documents import SearchEnd, ShapeSpeedup, VerificationCheck
 from hipsynth.tuning.optimize.evaluate import (
     COMPILE_S,
-    PER_WAVE_INSTRUCTION_S,
-    REUSED_SHARE,
     CandidateMeasurement,
     KernelTime,
     measurement_of_trial,
@@ -35,6 +33,7 @@ from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
 from hipsynth.tuning.optimize.search import Search
 from hipsynth.tuning.optimize.verification.verify import Verification
 from hipsynth.tuning.trial import Trial, target_of
+from hipsynth.tuning.trial.prices import INSTRUCTION_S, REUSED_SHARE, exact_price_s
 from hipsynth.tuning.trial.search_clock import Clock
 
 
@@ -83,7 +82,14 @@ def test_launches_that_repeat_an_earlier_one_are_not_charged_as_executed(samplin
     work = Work(groups=8, valu_full=1e6)
     kernel = KernelRecord("k", 100, (8, 1, 1), (64, 1, 1), 1e3, {}, work=work, sampling=sampling)
     price = measurement_of_trial(Trial("ok", exit_code=0, kernels=(kernel,))).price
-    assert price == pytest.approx(COMPILE_S + launches * 1e6 * PER_WAVE_INSTRUCTION_S)
+    assert price == pytest.approx(COMPILE_S + launches * 1e6 * INSTRUCTION_S)
+
+
+@pytest.mark.parametrize("kind", ["valu_packed", "valu_trans", "valu_f64", "smem", "flow"])
+def test_an_exact_run_is_charged_for_instructions_of_every_kind(kind: str) -> None:
+    work = Work(groups=8, salu=1e6, **{kind: 3e6})
+    kernel = KernelRecord("k", 10, (8, 1, 1), (64, 1, 1), 1e3, {}, work=work)
+    assert exact_price_s(kernel) == pytest.approx(10 * 4e6 * INSTRUCTION_S)
 
 
 def test_drawn_shapes_are_longer_along_one_axis_and_shorter_along_another() -> None:
