@@ -18,6 +18,7 @@ from hipsynth.core.files import read_regular
 from hipsynth.core.reasons import Reason
 from hipsynth.source import clang
 from hipsynth.source.clang import TU, CompilerMessage
+from hipsynth.source.coordinates import COORDINATES
 from hipsynth.source.cursor_kinds import Kind
 from hipsynth.source.encoding import find_misplaced
 from hipsynth.source.entities import NOTHING, Entity, Resolver
@@ -34,7 +35,6 @@ from hipsynth.source.preambles import (
 )
 
 Chain = tuple[tuple[str, int], ...]  # (file, offset) of include directives, outermost first
-COORDINATES = {"threadIdx", "blockIdx", "blockDim", "gridDim"}
 VIRTUAL = "/hipsynth/program.hip"
 MAX_BYTES = 4 << 20
 # The preamble instantiates the templates of its headers, and a file parsed as INCOMPLETE its own: then libclang leaves

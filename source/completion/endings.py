@@ -12,7 +12,6 @@ from hipsynth.source.completion.words import (
     CASTS,
     CLOSING,
     CONTROL,
-    COORDINATES,
     MISSING_NAME,
     NAME,
     PAIRS,
@@ -27,6 +26,7 @@ from hipsynth.source.completion.words import (
     drop_unfinished,
     split_tokens,
 )
+from hipsynth.source.coordinates import COORDINATES
 
 _LONGEST_ANALOGY, _MOST_ANALOGIES, _LONGEST_REST = 10, 2, 60  # words; texts; words
 

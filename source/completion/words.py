@@ -28,8 +28,6 @@ _COMPARING = frozenset(["<", ">", "<=", ">=", "==", "!=", "&&", "||"])
 
 UNFINISHED = ASSIGNING | _COMPARING | frozenset([*"+-*/%&|^!~.,?:", "<<", ">>", "->", "::"])
 
-COORDINATES = frozenset(["threadIdx", "blockIdx", "blockDim", "gridDim"])
-
 CASTS = frozenset(["static_cast", "reinterpret_cast"])
 
 CONTROL = frozenset(["for", "while", "if", "switch"])

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from hipsynth.source.clang import TOKEN_LITERAL
+from hipsynth.source.coordinates import COORDINATES
 from hipsynth.source.cursor_kinds import Kind
 from hipsynth.source.declarations import DEVICE_CODE
 from hipsynth.source.entities import Entity
@@ -24,7 +25,7 @@ from hipsynth.source.macros import (
     pasted_words,
     read_macros,
 )
-from hipsynth.source.parse import COORDINATES, ParsedUnit
+from hipsynth.source.parse import ParsedUnit
 from hipsynth.synth.frontend.plausible_names import RESERVED, word_list
 
 _DIRECTIVE_WORDS = {"defined", "__has_include", "__VA_ARGS__", "__VA_OPT__"}

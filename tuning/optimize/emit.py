@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from hipsynth.source.coordinates import COORDINATES
 from hipsynth.source.declarations import KERNEL_MARK
 from hipsynth.source.edits import Edit, apply_edits, edit_text, join_insertions
 from hipsynth.source.layout import find_spaces, lay_out
 from hipsynth.tuning.optimize.analysis.pointer_copies import has_distinct_pointers
 from hipsynth.tuning.optimize.analysis.program_model import (
-    COORDINATES,
     KernelDefinition,
     LaunchStatement,
     ParsedProgram,

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 
+from hipsynth.source.coordinates import COORDINATES
 from hipsynth.source.parse import Token
 from hipsynth.source.tokens import OPENING, Span, find_closing
 from hipsynth.tuning.optimize.analysis.program_model import (
-    COORDINATES,
     STATEMENT_STARTS,
     KernelDefinition,
     ParsedProgram,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from hipsynth.core.reasons import Reason
+from hipsynth.source.coordinates import COORDINATES
 from hipsynth.source.declarations import FunctionDeclaration, FunctionParameter, LaunchExpression
 from hipsynth.source.entities import Entity
 from hipsynth.source.outline import blank_opaque, outline_macros
@@ -17,7 +18,6 @@ from hipsynth.source.program import ProgramModel, read_parsed_program
 from hipsynth.tuning.optimize.analysis.effects import is_cooperation
 
 STATEMENT_STARTS = frozenset({";", "{", "}", ")", "else"})  # tokens before the first one of a statement
-COORDINATES = frozenset({"threadIdx", "blockIdx", "blockDim", "gridDim"})
 ATOMIC_ADDS = frozenset({"atomicAdd", "unsafeAtomicAdd"})
 # What makes a work-item depend on which others share its group or wavefront.
 _OLD_COORDINATE = re.compile(r"\bhip(Thread|Block|Grid)(Idx|Dim)_([xyz])\b")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from hipsynth.source.coordinates import COORDINATES
 from hipsynth.source.edits import Edit
 from hipsynth.tuning.optimize.analysis.program_model import (
-    COORDINATES,
     KernelDefinition,
     LaunchStatement,
     ParsedProgram,

@@ -7,10 +7,10 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
+from hipsynth.source.coordinates import COORDINATES
 from hipsynth.source.tokens import CLOSING, OPENING, Span, find_closing
 from hipsynth.tuning.optimize.analysis.kernel_body import Body
 from hipsynth.tuning.optimize.analysis.program_constants import find_constants
-from hipsynth.tuning.optimize.analysis.program_model import COORDINATES
 
 _RANKS = ("int", "unsigned", "long", "unsigned long")  # each is converted to the later one
 _TYPES = {

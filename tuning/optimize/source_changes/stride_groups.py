@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from hipsynth.profiling.backends.protocol import Target
+from hipsynth.source.coordinates import COORDINATES
 from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.tokens import Span, find_closing, split_at
 from hipsynth.tuning.optimize.analysis.effects import is_cooperation
 from hipsynth.tuning.optimize.analysis.kernel_body import ASSIGN, Body
 from hipsynth.tuning.optimize.analysis.polynomials import Monomial, PolynomialReader
 from hipsynth.tuning.optimize.analysis.program_model import (
-    COORDINATES,
     KernelDefinition,
     LaunchStatement,
     ParsedProgram,

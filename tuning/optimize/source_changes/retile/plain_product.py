@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from hipsynth.source.coordinates import COORDINATES
 from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.tokens import Span, find_closing, split_at
 from hipsynth.tuning.optimize.analysis.polynomials import (
@@ -19,7 +20,6 @@ from hipsynth.tuning.optimize.analysis.polynomials import (
     times_of,
 )
 from hipsynth.tuning.optimize.analysis.program_model import (
-    COORDINATES,
     KernelDefinition,
     LaunchStatement,
     ParsedProgram,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from hipsynth.source.coordinates import COORDINATES
 from hipsynth.source.tokens import Span, find_closing, split_at, text_between
 from hipsynth.tuning.optimize.analysis.kernel_body import Body
 from hipsynth.tuning.optimize.analysis.polynomials import (
@@ -20,7 +21,7 @@ from hipsynth.tuning.optimize.analysis.polynomials import (
     multiply_polynomials,
     substitute_name,
 )
-from hipsynth.tuning.optimize.analysis.program_model import COORDINATES, KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformation_plan import AXES, Shape
 

@@ -10,10 +10,10 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from hipsynth.source.coordinates import COORDINATES
 from hipsynth.source.edits import Edit, edit_text
 from hipsynth.tuning.optimize.analysis.kernel_body import Body
 from hipsynth.tuning.optimize.analysis.program_model import (
-    COORDINATES,
     KernelDefinition,
     LaunchStatement,
     ParsedProgram,

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hipsynth.source.coordinates import COORDINATES
 from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.tokens import Span, split_at
 from hipsynth.tuning.optimize.analysis.kernel_body import Body
-from hipsynth.tuning.optimize.analysis.program_model import COORDINATES, KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.source_changes.work_axes.numbered_kernel import NumberedKernel
 from hipsynth.tuning.optimize.transformation_plan import AXES, Shape

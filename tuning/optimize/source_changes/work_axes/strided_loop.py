@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hipsynth.source.coordinates import COORDINATES
 from hipsynth.source.edits import Edit, edit_text
 from hipsynth.source.tokens import split_at, text_between
 from hipsynth.tuning.optimize.analysis.kernel_body import Body
 from hipsynth.tuning.optimize.analysis.program_constants import find_constants, read_number
-from hipsynth.tuning.optimize.analysis.program_model import COORDINATES, KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.launch_shape import has_flat_launches, read_shape_component
 from hipsynth.tuning.optimize.source_changes.integer_types import IntegerTypes

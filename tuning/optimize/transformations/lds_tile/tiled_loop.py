@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from hipsynth.source.coordinates import COORDINATES
 from hipsynth.source.declarations import FunctionParameter
 from hipsynth.source.parse import Token
 from hipsynth.source.tokens import find_closing, split_at
 from hipsynth.tuning.optimize.analysis.effects import has_effect
 from hipsynth.tuning.optimize.analysis.kernel_body import ASSIGN, STEP, Body
-from hipsynth.tuning.optimize.analysis.program_model import COORDINATES, KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformation_plan import AXES, Shape
 from hipsynth.tuning.optimize.transformations.lds_tile.staged_expression import (
