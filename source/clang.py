@@ -201,11 +201,6 @@ class CompilerMessage:
     line: int
     column: int
 
-    @property
-    def misses_file(self) -> bool:
-        """Whether it is about an included file that is not there."""
-        return self.text.endswith("file not found")
-
 
 class TU:
     """One parsed translation unit; free it with close() or a `with` block."""

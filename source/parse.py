@@ -33,6 +33,7 @@ from hipsynth.source.preambles import (
     preamble_of,
     reserved_by,
 )
+from hipsynth.toolchain.diagnostics import read_missing_header
 
 Chain = tuple[tuple[str, int], ...]  # (file, offset) of include directives, outermost first
 VIRTUAL = "/hipsynth/program.hip"
@@ -76,6 +77,7 @@ class Diagnostic:
     message: str
     line: int = 0
     column: int = 0
+    missing_header: str = ""  # the name of an included file that is not there
 
     def in_file(self, path: Path) -> Diagnostic:
         """The same, naming the file: for a program of several files."""
@@ -84,6 +86,16 @@ class Diagnostic:
     def __str__(self) -> str:
         position = f"{self.line}:{self.column}: " if self.line else ""
         return f"{self.reason}: {position}{self.message}"
+
+
+class UnparsableProgram(BadInput):
+    """Code that cannot be parsed, for the reason that `problem` gives (exit 3)."""
+
+    reason = Reason.SYNTAX_ERROR
+
+    def __init__(self, what: str, *, problem: Diagnostic | None = None) -> None:
+        self.problem = problem or Diagnostic(Reason.SYNTAX_ERROR, "")
+        super().__init__(what, cause=str(self.problem), remedy=self.reason.remedy)
 
 
 class Token(NamedTuple):
@@ -239,13 +251,15 @@ def _view_side(
 
 
 def _read_diagnostic(message: CompilerMessage, path: str) -> Diagnostic:
-    reason = Reason.MISSING_INCLUDE if message.misses_file else Reason.SYNTAX_ERROR
+    header = read_missing_header(message.text)
+    reason = Reason.MISSING_INCLUDE if header else Reason.SYNTAX_ERROR
     if message.file not in ("", path):
         _, problems = load_source(Path(message.file))
         if problems and problems[0].reason == Reason.NOT_UTF8:
             return problems[0].in_file(Path(message.file))
-        return Diagnostic(reason, f"{message.file}:{message.line}:{message.column}: {message.text}")
-    return Diagnostic(reason, message.text, message.line, message.column)
+        text = f"{message.file}:{message.line}:{message.column}: {message.text}"
+        return Diagnostic(reason, text, missing_header=header)
+    return Diagnostic(reason, message.text, message.line, message.column, header)
 
 
 def _read_view(tu: TU, text: bytes, preamble: Preamble | None, definitions: bool) -> _View:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from errno import ENOSPC
 
@@ -13,7 +14,13 @@ _ERROR = re.compile(
 # clang's messages for names that nothing declares
 _UNDECLARED = re.compile(r"(?:use of undeclared identifier|unknown type name|no template named) '(\w+)'")
 _ERROR_LINE = re.compile(r"^.*\berror: (.*)$", re.MULTILINE)
-_MISSING_HEADER = re.compile(r"fatal error: '([^']+)' file not found")
+_MISSING_HEADER = re.compile(r"(?:^|fatal error: )'([^'\n]+)' file not found", re.MULTILINE)
+# Names that _C_HEADERS and _CPP_HEADERS of legacy_headers declare; others, such as misspelled ones, are no reason to
+# compile a program again.
+_OLDER_NAME = re.compile(
+    r"error: (?:use of undeclared identifier '(?:std|assert|(?:f|sn?)?printf|mem(?:cpy|set|cmp)|str\w+|u?sleep)'"
+    r"|no (?:member|type|template) named '\w+' in namespace 'std')"
+)
 _ABSENT_LIBRARY = re.compile(r"unable to find library -l(\S+)")
 _UNDEFINED = re.compile(r"undefined (?:symbol|reference)[^:]*: (?:`|')?([^\n'`]+)")
 _ACROSS_FILES = re.compile(r"undefined (?:hidden|protected) symbol")
@@ -82,7 +89,8 @@ def read_local_memory_errors(diagnostics: str) -> tuple[LocalMemoryError, ...]:
 class CompilerMessages:
     """`errors`: what each error says, without its place, and `lines`: the whole lines. `unknown_name`: a name is not
     declared. `across_files`: a symbol of the device is used that another file defines. `no_textures`: the device has
-    none. `precompiled_header`: they are about a precompiled header. `disk_full`: there was no space for an output."""
+    none. `precompiled_header`: they are about a precompiled header. `disk_full`: there was no space for an output.
+    `older_name`: a name is not declared that HIP's headers before release 7 declared (legacy_headers)."""
 
     errors: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
@@ -94,6 +102,7 @@ class CompilerMessages:
     no_textures: bool = False
     precompiled_header: bool = False
     disk_full: bool = False
+    older_name: bool = False
 
     @property
     def incomplete(self) -> bool:
@@ -104,11 +113,10 @@ class CompilerMessages:
 def read_messages(text: str) -> CompilerMessages:
     """The facts in the messages of clang and lld, in their order."""
     matches = list(_ERROR_LINE.finditer(text))
-    header = _MISSING_HEADER.search(text)
     return CompilerMessages(
         errors=tuple(match[1].strip() for match in matches),
         lines=tuple(match[0].strip() for match in matches),
-        missing_header=header[1] if header else "",
+        missing_header=read_missing_header(text),
         missing_libraries=tuple(dict.fromkeys(_ABSENT_LIBRARY.findall(text))),
         undefined_symbols=tuple(dict.fromkeys(name.strip() for name in _UNDEFINED.findall(text))),
         unknown_name=bool(_UNKNOWN_NAME.search(text)),
@@ -116,4 +124,17 @@ def read_messages(text: str) -> CompilerMessages:
         no_textures=bool(_NO_TEXTURES.search(text)),
         precompiled_header=bool(_PRECOMPILED.search(text)),
         disk_full=os.strerror(ENOSPC) in text,
+        older_name=bool(_OLDER_NAME.search(text)),
     )
+
+
+def read_missing_header(text: str) -> str:
+    """The first included file that messages of clang or libclang say is not there, "" if none does."""
+    match = _MISSING_HEADER.search(text)
+    return match[1] if match else ""
+
+
+def replace_places(text: str, file: str, write_place: Callable[[int, int], str]) -> str:
+    """Messages in which `write_place(line, column)` stands for each place FILE:LINE:COLUMN in this file."""
+    place = re.compile(rf"{re.escape(file)}:(\d+):(\d+)(?=: )")
+    return place.sub(lambda match: write_place(int(match[1]), int(match[2])), text)

@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 # Included by HIP up to release 6 but not by release 7 (rocm.docs.amd.com/projects/HIP, docs-6.4.2, hip_runtime.h).
 _C_HEADERS = ("stdio.h", "string.h", "assert.h")
 _CPP_HEADERS = (*_C_HEADERS, "thread", "algorithm", "cmath", "cstdint", "iostream", "unistd.h")
-
-# Names that those headers declare; others, such as misspelled ones, are no reason to compile a program again.
-_OLDER_NAME = re.compile(
-    r"error: (?:use of undeclared identifier '(?:std|assert|(?:f|sn?)?printf|mem(?:cpy|set|cmp)|str\w+|u?sleep)'"
-    r"|no (?:member|type|template) named '\w+' in namespace 'std')"
-)
-
-
-def needs_older_headers(diagnostics: str) -> bool:
-    """Whether a compiler misses a name that these headers declare."""
-    return bool(_OLDER_NAME.search(diagnostics))
 
 
 def older_headers(language: str) -> tuple[str, ...]:

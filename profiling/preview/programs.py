@@ -46,6 +46,7 @@ from hipsynth.source.includes import include_runtime, includes_own_files
 from hipsynth.source.names import short_name
 from hipsynth.source.outline import loads_kernels
 from hipsynth.toolchain import CompileLimits, compile_device, legacy_headers
+from hipsynth.toolchain.diagnostics import read_messages
 
 MOST_PREVIEWS = 32  # launches of a program, unless it has more kernels and shapes
 MOST_SHAPES = 256  # of one kernel
@@ -83,7 +84,7 @@ def device_code(
         try:
             return compile_device_code(source, arch, flags, out, limits)
         except CompileFailed as error:
-            if not legacy_headers.needs_older_headers(error.diagnostics):
+            if not read_messages(error.diagnostics).older_name:
                 raise
             try:
                 return compile_device_code(source, arch, f"{flags} {legacy_headers.older_flags(HIP)}", out, limits)
