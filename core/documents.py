@@ -120,6 +120,8 @@ def _make_decoder(kind: object) -> Decoder:
         return functools.partial(_build_document, kind, decoders)
     if isinstance(kind, type) and issubclass(kind, Enum):
         return kind
+    if isinstance(kind, type) and issubclass(kind, PurePath):
+        return functools.partial(_decode_path, kind)
     # Floats with integral values are written as integers. Any type not listed here is str or a Literal of strings.
     plain: Mapping[object, tuple[type, ...]] = {float: (float, int), int: (int,), bool: (bool,)}
     return functools.partial(_decode_checked, plain.get(kind, (str,)), arguments)
@@ -141,6 +143,10 @@ def _first_that_fits(decoders: tuple[Decoder, ...], value: object) -> object:
 def _decode_null(value: object) -> None:
     if value is not None:
         raise TypeError(f"{value!r} is not null")
+
+
+def _decode_path(kind: type[PurePath], value: object) -> PurePath:
+    return kind(typing.cast(str, _decode_checked((str,), (), value)))
 
 
 def _decode_items(value: object) -> list[object] | tuple[object, ...]:

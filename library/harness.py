@@ -3,7 +3,6 @@ one."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,9 +16,7 @@ if TYPE_CHECKING:
     from hipsynth.profiling.backends.protocol import Target
 
 
-_PLACE = r"(?P<line>\d+):(?P<column>\d+): "
-_PARSED = re.compile(rf"(?:syntax_error|missing_include): {_PLACE}")
-_MISSING = re.compile(r"'[^'\n]+' file not found")
+MISSING_HEADER_REMEDY = "give the folder that has it: -I FOLDER"
 
 
 @contextmanager
@@ -28,25 +25,27 @@ def name_messages(path: Path, text: str) -> Iterator[None]:
     header that the line is from; where a header is missing, the remedy is the option that names its folder."""
 
     from hipsynth.source.own_headers import find_line
+    from hipsynth.source.parse import UnparsableProgram
+    from hipsynth.toolchain.diagnostics import read_missing_header, replace_places
 
-    def write_place(match: re.Match[str]) -> str:
-        header, line = find_line(text, int(match["line"]))
-        return f"{header or path}:{line}:{match['column']}: "
+    def write_place(line: int, column: int) -> str:
+        header, own_line = find_line(text, line)
+        return f"{header or path}:{own_line}:{column}"
 
     try:
         yield
+    except UnparsableProgram as error:
+        problem = error.problem
+        if problem.line:
+            place = write_place(problem.line, problem.column)
+            error.cause = f"{place}: {problem.message}{_quote_line(text, problem.line)}"
+        error.remedy = MISSING_HEADER_REMEDY if problem.missing_header else error.remedy
+        raise
     except BadInput as error:
         from hipsynth.tuning.trial.run import TRIAL_FILE
 
-        compiled = re.sub(rf"{re.escape(TRIAL_FILE)}:{_PLACE}", write_place, error.cause)
-        parsed = _PARSED.match(error.cause)
-        error.cause = (_PARSED.sub(write_place, compiled, count=1) if parsed else compiled).replace(
-            TRIAL_FILE, str(path)
-        )
-        if parsed:
-            error.cause += _quote_line(text, int(parsed["line"]))
-        if _MISSING.search(error.cause):
-            error.remedy = "give the folder that has it: -I FOLDER"
+        error.cause = replace_places(error.cause, TRIAL_FILE, write_place).replace(TRIAL_FILE, str(path))
+        error.remedy = MISSING_HEADER_REMEDY if read_missing_header(error.cause) else error.remedy
         raise
 
 

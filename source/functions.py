@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from hipsynth.source import clang
 from hipsynth.source.clang import CONTAINER_KINDS, FUNCTION_KINDS, TU, CCursor
@@ -17,7 +18,8 @@ _CONTINUE, _RECURSE = 1, 2
 _STUB = "__device_stub__"  # the host's name of a kernel
 
 
-class FunctionNode(NamedTuple):
+@dataclass(frozen=True)
+class FunctionNode:
     """A function with a body. Places are byte offsets in the file: of its name, of the braces, of each parameter with
     its default value. `mangled` is "" for a template."""
 

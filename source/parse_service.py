@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 from multiprocessing import util
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import hipsynth
-from hipsynth.core.errors import BadInput, HipsynthError
+from hipsynth.core.documents import document_json, from_json
+from hipsynth.core.errors import HipsynthError
 from hipsynth.core.reasons import Reason
-from hipsynth.source.entities import Entity
-from hipsynth.source.functions import FunctionNode
-from hipsynth.source.parse import VIRTUAL, ParseConfig, ParsedUnit, Token, prepare_preambles
+from hipsynth.source.parse import VIRTUAL, ParseConfig, ParsedUnit, Token, UnparsableProgram, prepare_preambles
+from hipsynth.source.parse_protocol import ParseAnswer, ParseRequest, absolute_config
 from hipsynth.toolchain import find_toolchain, sandbox
 
 LIMITS = sandbox.SandboxLimits(cpu_s=1e6, memory_bytes=4 << 30, file_bytes=1 << 20, threads=64)
 PARSE_SERVER = "hipsynth.source.parse_server"
 MOST_ANSWER_BYTES = 64 << 20
-_TEXT_CHARS = 4000
 
 R = TypeVar("R")
 
@@ -40,45 +39,24 @@ def parse_isolated(text: str, config: ParseConfig, isolate: bool = True) -> Pars
     """The tokens of a program and what they refer to, parsed in the sandbox; quoted includes are not found.
 
     It lists the functions that the text defines; kinds of cursors and the words of headers are left empty. Raises
-    BadInput for code that cannot be parsed, ParserLost if the parser crashes.
+    UnparsableProgram for code that cannot be parsed, ParserLost if the parser crashes.
     """
     prepare_preambles(text.encode(), config.include, config)
     session = ParserSession(PARSE_SERVER, config, None, isolate)
-    return session.ask("the program", {"do": "parse", "text": text}, partial(_read_unit, text))
+    return session.ask("the program", ParseRequest(absolute_config(config), text), partial(_read_unit, text))
 
 
-def _read_unit(text: str, answer: Mapping[str, Any]) -> ParsedUnit:
-    if "problem" in answer:
-        raise BadInput("the program cannot be parsed", cause=short_text(answer["problem"]), reason=Reason.SYNTAX_ERROR)
+def _read_unit(text: str, value: object) -> ParsedUnit:
+    answer = from_json(ParseAnswer, value)
+    if answer.problem is not None:
+        raise UnparsableProgram("the program cannot be parsed", problem=answer.problem)
     data = text.encode()
-    tokens = tuple(Token(int(k), int(a), int(b), data[a:b].decode()) for k, a, b, _ in answer["tokens"])
-    places = [(short_text(row["place"][0]), int(row["place"][1])) for row in answer["entities"]]
-    entities = [Entity(**{**row, "place": at}) for row, at in zip(answer["entities"], places, strict=True)]
-    referents = tuple(frozenset(entities[i] for i in referent) for referent in answer["referents"])
+    tokens = tuple(Token(kind, start, end, data[start:end].decode()) for kind, start, end in answer.tokens)
+    referents = tuple(frozenset(answer.entities[i] for i in referent) for referent in answer.referents)
     if len(referents) != len(tokens):
         raise ValueError("a token has no referents")
-    definitions = tuple(_read_definition(row) for row in answer["definitions"])
-    return ParsedUnit(VIRTUAL, data, tokens, referents, (), (), frozenset(), frozenset(), frozenset(), definitions)
-
-
-def _read_definition(row: Sequence[Any]) -> FunctionNode:
-    name, place, (start, end), kernel, mangled, names, parameters = row
-    checked = tuple((int(first), int(last), short_text(word)) for first, last, word in parameters)
-    names = tuple(short_text(word) for word in names)
-    mangled = short_text(mangled) if len(mangled) <= _TEXT_CHARS else ""
-    return FunctionNode(short_text(name), int(place), (int(start), int(end)), bool(kernel), mangled, names, checked)
-
-
-def short_text(value: Any) -> str:
-    """A text of an answer; raises ValueError if it is none, or too long."""
-    if not isinstance(value, str) or len(value) > _TEXT_CHARS:
-        raise ValueError("a text is missing or too long")
-    return value
-
-
-def absolute_paths(paths: Iterable[Path]) -> list[str]:
-    """Paths for a request: the parser has another working folder."""
-    return [str(path.absolute()) for path in paths]
+    words: frozenset[str] = frozenset()
+    return ParsedUnit(VIRTUAL, data, tokens, referents, (), (), words, words, frozenset(), answer.definitions)
 
 
 class ParserSession:
@@ -87,18 +65,16 @@ class ParserSession:
     def __init__(self, server: str, config: ParseConfig, root: Path | None, isolate: bool) -> None:
         self.server, self.config, self.root, self.isolate = server, config, root, isolate
 
-    def ask(self, name: str, question: Mapping[str, Any], read: Callable[[Mapping[str, Any]], R]) -> R:
-        """Sends a request about the program `name` and decodes the answer by `read`.
+    def ask(self, name: str, request: object, read: Callable[[object], R]) -> R:
+        """Sends a request (a document) about the program `name` and decodes the answer's JSON by `read`.
 
         Raises ParserLost if the parser crashes, or if `read` rejects its answer with ValueError or the like: then the
         process is ended, too.
         """
-        config = self.config
-        request = {"args": config.args, "cache": str(config.cache), "include": absolute_paths(config.include)}
-        answer = _process_for(self).ask(json.dumps({**request, **question}).encode() + b"\n")
+        answer = _process_for(self).ask(json.dumps(document_json(request)).encode() + b"\n")
         try:
             return read(json.loads(answer))
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             close_parser()
             raise ParserLost(f"{name}: the parser's answer cannot be used", cause=str(error)[:200]) from None
 

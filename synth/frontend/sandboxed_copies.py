@@ -6,21 +6,32 @@ Requests and answers are lines of JSON; what comes back is checked, because a pr
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import read_regular
 from hipsynth.core.program import Program
 from hipsynth.core.reasons import Reason
 from hipsynth.source.parse import MAX_BYTES, ParseConfig, prepare_preambles
-from hipsynth.source.parse_service import ParserSession, absolute_paths, short_text
+from hipsynth.source.parse_protocol import absolute_config, absolute_paths
+from hipsynth.source.parse_service import ParserSession
 from hipsynth.synth.frontend.comments_and_strings import DEFAULT_TEXTS, Texts
+from hipsynth.synth.frontend.copy_protocol import (
+    CopiedText,
+    CopyAnswer,
+    CopyRequest,
+    FlattenTask,
+    ReformTask,
+    RenameTask,
+)
 from hipsynth.synth.frontend.equivalence import same_code
 from hipsynth.synth.frontend.make_copies import AugmentInput, AugmentResult, CopyFailure, copy_seed, with_base
+from hipsynth.synth.frontend.pass_input import BuildConfiguration
 
 RENAME = "rename"
 COPY_SERVER = "hipsynth.synth.frontend.copy_server"
@@ -62,7 +73,7 @@ def vary_isolated(request: AugmentRequest) -> AugmentResult:
     if base is None:
         for text, folders in _item_texts(item):
             prepare_preambles(text, (*request.config.include, *folders), request.config)
-        base = _ask_parser(request, {"do": "flatten", "item": _encode_item(item)}, _decode_base)
+        base = _ask_parser(request, _describe_files(item), _decode_base)
     if isinstance(base, CopyFailure):
         return AugmentResult((), (base,))
     prepare_preambles(base.text.encode(), request.config.include, request.config)
@@ -91,8 +102,8 @@ def _vary_base(request: AugmentRequest, base: Program) -> AugmentResult:
 
 
 def _rename_copies(request: AugmentRequest, base: Program, numbers: Iterable[int]) -> AugmentResult:
-    question = {"do": "rename", "program": _encode_program(base), "numbers": list(numbers)}
-    return _ask_parser(request, question, partial(_decode_copies, base))
+    task = RenameTask(_describe_text(base), tuple(numbers), request.recipe.seed, request.recipe.texts)
+    return _ask_parser(request, task, partial(_decode_copies, base))
 
 
 SHARES = ("", ",0.2")  # of its sites that a pass changes, one after the other until the proof succeeds
@@ -123,22 +134,24 @@ def _is_same_program(base: Program, attempt: Program, proven: Program) -> bool:
 
 def _apply_passes(request: AugmentRequest, base: Program, steps: Sequence[str]) -> Program | None:
     """The program after passes; None if one of them leaves a text that does not parse."""
-    question = {"do": "reform", "program": _encode_program(base), "steps": list(steps)}
-    return next(iter(_ask_parser(request, question, partial(_decode_copies, base)).programs), None)
+    task = ReformTask(_describe_text(base), tuple(steps))
+    return next(iter(_ask_parser(request, task, partial(_decode_copies, base)).programs), None)
 
 
 R = TypeVar("R")
 
 
 def _ask_parser(
-    request: AugmentRequest, question: Mapping[str, Any], read: Callable[[AugmentInput, Mapping[str, Any]], R]
+    request: AugmentRequest,
+    task: FlattenTask | ReformTask | RenameTask,
+    read: Callable[[AugmentInput, CopyAnswer], R],
 ) -> R:
     """Decodes the parser's answer by `read`; an invalid answer (ValueError and the like) ends the parser."""
-    item, texts = request.item, request.recipe.texts
+    item = request.item
     root = item.root.absolute() if item.root else None
-    settings = {"name": item.name, "seed": request.recipe.seed, "texts": [texts.comments, texts.strings]}
     session = ParserSession(COPY_SERVER, request.config, root, request.recipe.isolate)
-    return session.ask(item.name, {**settings, **question}, partial(read, item))
+    question = CopyRequest(absolute_config(request.config), item.name, task)
+    return session.ask(item.name, question, lambda value: read(item, from_json(CopyAnswer, value)))
 
 
 def _item_texts(item: AugmentInput) -> list[tuple[bytes, tuple[Path, ...]]]:
@@ -152,61 +165,39 @@ def _item_texts(item: AugmentInput) -> list[tuple[bytes, tuple[Path, ...]]]:
     return texts
 
 
-def _encode_item(item: AugmentInput) -> dict[str, Any]:
-    builds = []
-    for build in item.build_configurations:
-        settings = [
-            [
-                setting.defines,
-                setting.undefines,
-                absolute_paths(setting.includes),
-                absolute_paths(setting.preludes),
-                setting.standard,
-            ]
-            for setting in build.settings
-        ]
-        builds.append([absolute_paths(build.files), settings])
-    return {"root": str(item.root.absolute()) if item.root else None, "builds": builds}
+def _describe_files(item: AugmentInput) -> FlattenTask:
+    builds = tuple(
+        BuildConfiguration(
+            absolute_paths(build.files),
+            tuple(
+                replace(row, includes=absolute_paths(row.includes), preludes=absolute_paths(row.preludes))
+                for row in build.settings
+            ),
+        )
+        for build in item.build_configurations
+    )
+    return FlattenTask(builds, item.root.absolute() if item.root else None)
 
 
-def _encode_program(program: Program) -> dict[str, Any]:
-    return {**program.record(), "text": program.text}
+def _describe_text(program: Program) -> CopiedText:
+    return CopiedText(program.text, program.derivation)
 
 
 # --- what the parser says, which may be anything ---------------------------------------------------------------------
 
 
-def _decode_base(item: AugmentInput, answer: Mapping[str, Any]) -> Program | CopyFailure:
-    if answer["failures"]:
-        return _decode_failures(item, answer)[0]
-    (row,) = answer["programs"]
+def _decode_base(item: AugmentInput, answer: CopyAnswer) -> Program | CopyFailure:
+    if answer.failures:
+        return replace(answer.failures[0], name=item.name)
+    (row,) = answer.programs
     main = item.build_configurations[-1].files[-1]
-    return Program(_decode_text(row), "handwritten", main.parent.name, main.stem, derivation=_decode_steps(row))
+    return Program(row.text, "handwritten", main.parent.name, main.stem, derivation=row.derivation)
 
 
-def _decode_copies(base: Program, item: AugmentInput, answer: Mapping[str, Any]) -> AugmentResult:
+def _decode_copies(base: Program, item: AugmentInput, answer: CopyAnswer) -> AugmentResult:
     lineage = base.lineage or base.id
-    programs = [
-        replace(base, text=_decode_text(row), derivation=_decode_steps(row), lineage=lineage)
-        for row in answer["programs"]
-    ]
-    kept_names = {short_text(name): short_text(reason) for name, reason in answer["kept"].items()}
-    return AugmentResult(tuple(programs), tuple(_decode_failures(item, answer)), kept_names, int(answer["names"]))
-
-
-def _decode_failures(item: AugmentInput, answer: Mapping[str, Any]) -> list[CopyFailure]:
-    return [
-        CopyFailure(item.name, int(copy), short_text(reason), short_text(text))
-        for copy, reason, text in answer["failures"]
-    ]
-
-
-def _decode_text(row: Mapping[str, Any]) -> str:
-    text = row["text"]
-    if not isinstance(text, str) or not text or len(text.encode()) > 4 * MAX_BYTES:
-        raise ValueError("a program is no text")
-    return text
-
-
-def _decode_steps(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(short_text(step) for step in row["derivation"])
+    programs = tuple(
+        replace(base, text=row.text, derivation=row.derivation, lineage=lineage) for row in answer.programs
+    )
+    failures = tuple(replace(failure, name=item.name) for failure in answer.failures)
+    return AugmentResult(programs, failures, answer.kept, answer.names)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 
 import pytest
 
@@ -73,3 +74,16 @@ def test_enumerations_are_texts_and_other_objects_are_refused() -> None:
 def test_what_does_not_fit_is_refused(changed: dict[str, object], message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         from_json(Outer, document_json(FULL) | changed)
+
+
+@dataclass(frozen=True)
+class Folder:
+    path: Path
+    others: tuple[Path, ...] = ()
+
+
+def test_paths_are_texts_in_json() -> None:
+    folder = Folder(Path("/a/b"), (Path("c"),))
+    assert to_json(folder) == {"path": "/a/b", "others": ["c"]} and from_json(Folder, to_json(folder)) == folder
+    with pytest.raises(TypeError, match="5 is no str"):
+        from_json(Folder, {"path": 5})
