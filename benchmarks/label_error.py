@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from hipsynth.core.store import Corpus
-from hipsynth.profiling.metrics.definitions import answer_ids
+from hipsynth.profiling.metrics.definitions import answer_ids, is_hit_rate
 from hipsynth.profiling.metrics.uncertainty import DURATION, END_STATE, metric_error_bounds
 
 KEY = ("program_id", "arguments", "arch", "flags", "device", "kernel_index")
@@ -61,8 +61,8 @@ def compared(sampled: Mapping[str, Any], exact: Mapping[str, Any]) -> Compared:
         sampled["arch"],
         sampled["duration_ns"] / exact["duration_ns"] - 1,
         printed.get(DURATION, 0.0),
-        max((abs(a - b) for name, a, b in measured if "Hit_Rate" in name), default=0.0),
-        {name: abs(a / b - 1) for name, a, b in measured if "Hit_Rate" not in name and b},
+        max((abs(a - b) for name, a, b in measured if is_hit_rate(name)), default=0.0),
+        {name: abs(a / b - 1) for name, a, b in measured if not is_hit_rate(name) and b},
         {
             name: (error <= max(error_shares.get(name, 0.0), EXACT_TO), error <= max(printed.get(name, 0.0), EXACT_TO))
             for name, error in errors.items()

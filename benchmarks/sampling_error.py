@@ -55,7 +55,7 @@ def compared(kernel: str, name: str, exact: tuple[Dispatch, float], part: tuple[
     off = {key: abs(sampled["counters"][key] - value) / max(value, 1.0) for key, value in counters.items()}
     worst, which = max((error, key) for key, error in off.items())
     rates = [metrics.compute_metrics(exact["counters"], exact["duration_ns"], arch) for exact in (exact_run, sampled)]
-    points = max(abs((rates[0][key] or 0) - (rates[1][key] or 0)) for key in rates[0] if "Hit_Rate" in key)
+    points = max(abs((rates[0][key] or 0) - (rates[1][key] or 0)) for key in rates[0] if metrics.is_hit_rate(key))
     duration = 100 * (sampled["duration_ns"] / exact_run["duration_ns"] - 1)
     estimate = f" (estimated: {100 * sampled['sampling']['error'].get(which, 0):.0f} %)" if worst > DOUBTFUL else ""
     cells = [

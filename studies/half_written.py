@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from hipsynth.core.errors import BadInput, CompileFailed
+from hipsynth.profiling.metrics import is_hit_rate
 from hipsynth.profiling.preview.programs import device_code
 from hipsynth.source.completion.words import WordToken, split_tokens
 from hipsynth.source.outline import blank_opaque, outline_kernels
@@ -145,7 +146,7 @@ def _add_errors(score: HalfWrittenScore, kernel: KernelPrediction, answer: Kerne
         if name in answer.intervals:
             low, high = answer.intervals[name]
             score.held.append(float(low * 0.999 <= value <= high * 1.001))
-        if name.endswith("Hit_Rate"):
+        if is_hit_rate(name):
             score.errors.setdefault(name, []).append(abs(predicted - value))
         elif value > 0 or predicted > 0:
             error = abs(math.log(predicted / value)) if min(value, predicted) > 0 else MOST_ERROR

@@ -19,6 +19,7 @@ from hipsynth.core.program import Program
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult
+from hipsynth.profiling.metrics.occupancy_limits import waves_per_group
 from hipsynth.simulator import devices
 from hipsynth.simulator.limits import RunLimits
 
@@ -112,7 +113,7 @@ def check_ranges(kernel: KernelRecord, arch: str) -> None:
     counters = kernel.counters
     waves = counters.get("SQ_WAVES")
     if waves is not None and kernel.dispatches == 1:  # further dispatches may have other grids
-        per_group = math.ceil(math.prod(kernel.block) / int(devices.architecture_fact(arch, "wave_lanes")))
+        per_group = waves_per_group(kernel, arch)
         assert waves == per_group * math.prod(kernel.grid), f"{kernel.name}: SQ_WAVES = {waves} does not fit its grid"
     for part, total in (("TCC_HIT", "TCC_REQ"), ("SQ_INSTS_VALU", "SQ_INSTS")):
         if part in counters and total in counters:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hipsynth.core.kernel_record import KernelRecord, Limiter
-from hipsynth.profiling.metrics.occupancy_limits import limiting_resource
+from hipsynth.profiling.metrics.occupancy_limits import limiting_resource, waves_per_group
 from hipsynth.simulator import devices
 
 # Display names of the timing model's units; others are shown by their identifier.
@@ -190,7 +190,7 @@ def simd_occupancy(kernel: KernelRecord, device: str) -> SimdOccupancy | None:
     limited_by = limiting_resource(kernel, arch) if waves < most else ""
     if limited_by == Limiter.WAVE_SLOTS:
         limited_by = Limiter.GROUP_SIZE
-    offered = groups * math.ceil(math.prod(kernel.block) / 64) / (cus * simds)
+    offered = groups * waves_per_group(kernel, arch.arch) / (cus * simds)
     return SimdOccupancy(waves, most, limited_by, min(waves, offered), groups, cus)
 
 

@@ -111,7 +111,8 @@ def display_title(metric: str) -> str:
 
 def is_hit_rate(metric: str) -> bool:
     """Whether a metric is a hit rate in per cent, whose errors are counted in points."""
-    return metric.endswith("Hit_Rate")
+    row = metric_table().metrics.get(metric)
+    return row is not None and row.kind == "hit_rate"
 
 
 def answer_ids() -> tuple[str, ...]:

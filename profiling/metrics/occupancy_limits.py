@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from hipsynth.core.kernel_record import KernelRecord, Limiter
-from hipsynth.simulator.devices import DeviceTable
+from hipsynth.simulator.devices import DeviceTable, architecture_fact
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,11 @@ class OccupancyLimits:
         return self.lds_per_cu // groups // self.lds_granule * self.lds_granule
 
 
+def waves_per_group(kernel: KernelRecord, arch: str) -> int:
+    """Waves of a work-group of a kernel. Raises UsageError for an unknown architecture."""
+    return math.ceil(math.prod(kernel.block) / int(architecture_fact(arch, "wave_lanes")))
+
+
 def occupancy_limits(kernel: KernelRecord, table: DeviceTable) -> OccupancyLimits | None:
     """The limits of a kernel on a device; None if its registers are not known."""
     if kernel.registers is None:
@@ -56,7 +61,7 @@ def occupancy_limits(kernel: KernelRecord, table: DeviceTable) -> OccupancyLimit
     return OccupancyLimits(
         vgprs=int(kernel.registers.vgprs + kernel.registers.agprs),
         lds_bytes=int(kernel.registers.lds_bytes),
-        waves_per_group=max(1, math.ceil(math.prod(kernel.block) / 64)),
+        waves_per_group=max(1, waves_per_group(kernel, table.arch)),
         simds=int(table["topology.simds_per_cu"]),
         slots=int(table["topology.waves_per_simd"]),
         vgpr_rows=int(table["topology.vgprs_per_simd"]),

@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hipsynth.simulator.devices import DeviceTable, list_architectures, load_device
+from hipsynth.simulator.devices import DeviceTable, architecture_fact, list_architectures, load_device
 
-LANES = 64
 # level -> (bandwidth metrics that are summed, intensity metric)
 LEVELS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "L1": (("L1_Cache_Bandwidth",), "L1_Cache_Arithmetic_Intensity"),
@@ -97,7 +96,8 @@ def device_ceilings(device: str) -> Ceilings:
 
 def _vector_peak(arch: DeviceTable, cycles: str, clock: str) -> float:
     simds = arch["topology.cus"] * arch["topology.simds_per_cu"]
-    return 2 * LANES / arch[f"issue.{cycles}"] * simds * arch[f"clock.{clock}"] / 1000
+    lanes = int(architecture_fact(arch.arch, "wave_lanes"))
+    return 2 * lanes / arch[f"issue.{cycles}"] * simds * arch[f"clock.{clock}"] / 1000
 
 
 def packed_peak(device: str) -> float:
