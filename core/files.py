@@ -242,8 +242,8 @@ def whole_file(path: Path) -> Iterator[TextIO]:
 
 @contextmanager
 def sole_writer(folder: Path) -> Iterator[None]:
-    """Makes the folder, locks it while the block runs, and removes what killed writers left in it (see replacing).
-    Raises BadInput if another process has it locked.
+    """Makes the folder, locks it while the block runs, and removes what killed writers left in it (see
+    `replace_atomically`). Raises BadInput if another process has it locked.
 
     Processes forked in the block do not hold the lock: it ends with this process, however that ends.
     """

@@ -129,7 +129,7 @@ class Service:
 
     async def predict(self, body: Predict) -> JsonObject:
         """The document of `synth predict --json`. Raises RequestSuperseded, QueueFull, WorkerLost, WorkerTooSlow or
-        Problem."""
+        WorkerProblem."""
         return await self._run_newest(body, self._predict_source(body))
 
     async def _predict_source(self, body: Predict) -> JsonObject:
@@ -155,7 +155,8 @@ class Service:
             await self.executors.ask("prepare", request)
 
     async def _run_newest(self, body: Predict, work: Coroutine[object, None, JsonObject]) -> JsonObject:
-        """Runs work unless a newer version of its document is known; a newer one ends it with Superseded."""
+        """Runs work unless a newer version of its document is known; with a newer one it raises
+        RequestSuperseded."""
         name, version = body.document, body.version
         task = self._start_task(work)
         running = self._track_document(name, version, task) if name is not None else None

@@ -3,7 +3,7 @@
 native/runtime/channel.h describes the layout; the numbers here are the same. The memory belongs to no file, has a fixed
 size, and is mapped by the runtime library before any code of the program runs. What the program does to files therefore
 cannot affect how its result is read. It shares its address space with the library, so it can write any document: the
-content is checked by `document`.
+content is checked by program_results.parse_document().
 """
 
 from __future__ import annotations

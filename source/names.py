@@ -52,7 +52,7 @@ def _find_opening(text: str) -> int:
 def demangle(symbol: str) -> str:
     """The signature that a mangled name stands for, by LLVM's demangler; a name that it does not know stays as it is.
 
-    Takes a few milliseconds for each new name. Raises Missing without the compiler's tools.
+    Takes a few milliseconds for each new name. Raises MissingDependency without the compiler's tools.
     """
     objdump = find_toolchain().objdump
     tool = objdump.with_name(objdump.name.replace("objdump", "cxxfilt"))

@@ -29,7 +29,7 @@ from hipsynth.profiling.reports.documents import ProfiledKernel, ProfileDocument
 
 # Two kernels of one device: the model errs alike on both, so that their ratio is more certain than either. 80 % of the
 # ratios of recorded kernels of one study are within FLOOR and OF_CHANGE times the change (both natural logarithms,
-# added as independent errors); tests/unit/compare/test_pair_errors.py computes that share from the validation pages.
+# added as independent errors); tests/unit/compare/test_differ.py computes that share from the validation pages.
 FLOOR, OF_CHANGE = 0.05, 0.20
 UNKNOWN_RANGE = 0.5  # of a duration on a device without recordings
 LIMITING = 0.5  # units with at least this share of the largest bound may explain a change

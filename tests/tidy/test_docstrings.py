@@ -1,14 +1,21 @@
-"""Public functions and classes have docstrings, and docstrings name functions that exist."""
+"""Public functions and classes have docstrings, and docstrings and comments name functions, errors and files that
+exist."""
 
 from __future__ import annotations
 
 import ast
 import builtins
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
-from tools.code_figures import read_modules
+from tools.code_figures import git, read_modules
 
+FILE = re.compile(r"(?<![\w./<*-])((?:[\w-]+/)+[\w.-]+\.(?:py|toml|h|cpp|md|hip|json|jsonl))\b")
+OUTSIDE = re.compile(r"(?:linux|clang-c|hip|out)/|.*\b[A-Z]{3,}\b(?!\.md)")  # headers of others, output, NAME.toml
+COMMENT = re.compile(r"(?<![\w\"'])# .*")
+SEE = re.compile(r"\(see\s+`?([\w.]+)`?(?:\s+and\s+`?([\w.]+)`?)?\)")
+RAISED = re.compile(r"\bRaises\s+((?:[A-Z]\w+(?:,\s+|\s+or\s+|,\s+or\s+)?)+)")
 CALL = re.compile(r"(?<![\w.`])([a-z_]\w*)\(\)")
 # Functions of programs, of C++ and of others' libraries that docstrings speak of.
 OTHERS = frozenset("main printf hipMalloc hipMemcpy atoi __syncthreads make_failure".split())  # noqa: SIM905
@@ -43,17 +50,59 @@ def list_undocumented(modules: Mapping[str, str]) -> Iterator[str]:
                 yield f"{path}:{node.lineno} {name}"
 
 
+def list_docstrings(tree: ast.Module) -> Iterator[str]:
+    """The docstrings of a module and of all that it defines."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield ast.get_docstring(node) or ""
+
+
+def list_names(tree: ast.Module) -> Iterator[str]:
+    """What a module defines or imports: functions, classes, variables, parameters, attributes."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.Name(id=name) | ast.arg(arg=name) | ast.Attribute(attr=name):
+                yield name
+
+
 def list_missing(modules: Mapping[str, str]) -> Iterator[str]:
-    """Each `name()` in a docstring that no module defines."""
-    known = {*OTHERS, *dir(builtins)}
-    named: list[tuple[str, str]] = []
+    """Each `name()` in a docstring that no module defines, each `(see name)`, and each error that one raises."""
+    trees = {path: ast.parse(text) for path, text in modules.items()}
+    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
+    functions = {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    functions |= {*OTHERS, *dir(builtins)}
+    places = {name for path in modules for name in Path(path).with_suffix("").parts}
+    names = {*functions, *places, *(name for tree in trees.values() for name in list_names(tree))}
+    for path, tree in trees.items():
+        for words in list_docstrings(tree):
+            yield from (f"{path}: {name}()" for name in CALL.findall(words) if name not in functions)
+            seen_names = [name for pair in SEE.findall(words) for name in pair if name]
+            raised_names = [name for row in RAISED.findall(words) for name in re.findall(r"[A-Z]\w+", row)]
+            for name in (*seen_names, *raised_names):
+                if name.split(".")[-1] not in names:
+                    yield f"{path}: {name}"
+
+
+def list_missing_files(modules: Mapping[str, str], files: Iterable[str]) -> Iterator[str]:
+    """Each path in a docstring or comment that is the end of no file's path."""
+    ends = {file.split("/", n)[-1] for file in files for n in range(file.count("/") + 1)}
     for path, text in modules.items():
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                named += ((path, name) for name in CALL.findall(ast.get_docstring(node) or ""))
-                if not isinstance(node, (ast.Module, ast.ClassDef)):
-                    known.add(node.name)
-    return (f"{path}: {name}()" for path, name in named if name not in known)
+        words = [*list_docstrings(ast.parse(text)), *COMMENT.findall(text)]
+        for name in FILE.findall("\n".join(words)):
+            if name not in ends and not OUTSIDE.match(name):
+                yield f"{path}: {name}"
+
+
+def test_files_that_docstrings_and_comments_name_exist() -> None:
+    assert not list(list_missing_files(read_modules(None), git("ls-files").splitlines()))
+
+
+def test_a_file_that_was_moved_is_found() -> None:
+    text = '"""As core/a.py, a/b.toml, linux/sched.h and OUT/a.json."""\nx = 1  # see old/a.py and core/a.py:4\n'
+    files = ["core/a.py", "src/a/b.toml"]
+    assert list(list_missing_files({"core/a.py": text}, files)) == ["core/a.py: old/a.py"]
 
 
 def test_functions_that_docstrings_name_exist() -> None:
@@ -63,6 +112,11 @@ def test_functions_that_docstrings_name_exist() -> None:
 def test_a_function_that_was_renamed_is_found() -> None:
     text = 'def load_file() -> None:\n    """As read() and load_file(), or float() of main()."""\n'
     assert list(list_missing({"core/a.py": text})) == ["core/a.py: read()"]
+
+
+def test_a_name_or_an_error_that_was_renamed_is_found() -> None:
+    text = 'class Bad(Exception):\n    """As that (see load_file).\n    Raises Bad, OSError or\n    Worse for it."""\n'
+    assert list(list_missing({"core/a.py": text})) == ["core/a.py: load_file", "core/a.py: Worse"]
 
 
 def test_public_functions_and_classes_have_docstrings() -> None:
