@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hipsynth.core.documents import from_json
-from hipsynth.core.errors import BadInput, UsageError
+from hipsynth.core.errors import BadInput, UsageError, suggest_name
 from hipsynth.core.program import Program, ProgramRun, Project, SourceFile
 from hipsynth.core.scratch import KeepFolder
 from hipsynth.profiling.backends.protocol import Target
@@ -37,11 +37,12 @@ from hipsynth.source.outline import count_kernel_marks
 from hipsynth.toolchain import check_flags, sandbox
 
 if TYPE_CHECKING:
-    from hipsynth.serving.documents import ChatAnswer, Prepared
+    from hipsynth.serving.documents import ChatAnswer, ImprovedProgram, Prepared
     from hipsynth.training.analytic.predict import AnalyticPredictor
     from hipsynth.training.models.documents import PredictDocument
     from hipsynth.tuning.optimize.documents import VerifyDocument
 
+ReportProgress = Callable[[str], None]
 WARM = "#include <hip/hip_runtime.h>\n__global__ void warm%d(float* a) { a[threadIdx.x] = 0; }\n"
 
 
@@ -188,25 +189,30 @@ def chat(request: ChatRequest) -> ChatAnswer:
     return answer_chat(request)
 
 
-PROGRAM_KINDS: Mapping[str, Callable[[ProgramRequest], object]] = {
-    "predict": predict,
-    "profile": profile,
+def search_faster(kind: str, request: SearchRequest, say: ReportProgress) -> ImprovedProgram:
+    """The answer of a search of this kind ("optimize" or "swizzle"). Raises as improve_program(), and BadInput for a
+    text with too many kernels."""
+    from hipsynth.serving.improve import improve_program
+
+    program_of(request)
+    return improve_program(kind, request, launch_choices(request), target_of(request), say)
+
+
+# By kind of request, what answers its JSON; a search says what it does.
+HANDLERS: Mapping[str, Callable[[object, ReportProgress], object]] = {
+    "predict": lambda body, _: predict(from_json(ProgramRequest, body)),
+    "profile": lambda body, _: profile(from_json(ProgramRequest, body)),
+    "verify": lambda body, _: verify(from_json(VerificationRequest, body)),
+    "optimize": lambda body, say: search_faster("optimize", from_json(SearchRequest, body), say),
+    "swizzle": lambda body, say: search_faster("swizzle", from_json(SearchRequest, body), say),
+    "prepare": lambda body, _: prepare(from_json(BuildRequest, body)),
+    "chat": lambda body, _: chat(from_json(ChatRequest, body)),
 }
 
 
-def answer(kind: str, body: object, say: Callable[[str], None] = lambda line: None) -> object:
+def answer(kind: str, body: object, say: ReportProgress = lambda line: None) -> object:
     """The document of a request as it came: `body` is the JSON form of a dataclass of serving/requests.py. `say` is
-    told what a search does."""
-    if kind in ("optimize", "swizzle"):
-        from hipsynth.serving.improve import improve_program
-
-        request = from_json(SearchRequest, body)
-        program_of(request)  # refuses a text with too many kernels
-        return improve_program(kind, request, launch_choices(request), target_of(request), say)
-    if kind == "chat":
-        return chat(from_json(ChatRequest, body))
-    if kind == "verify":
-        return verify(from_json(VerificationRequest, body))
-    if kind == "prepare":
-        return prepare(from_json(BuildRequest, body))
-    return PROGRAM_KINDS[kind](from_json(ProgramRequest, body))
+    told what a search does. Raises UsageError for an unknown kind."""
+    if kind not in HANDLERS:
+        raise UsageError(f"no request of the kind {kind!r}", cause=suggest_name(kind, HANDLERS))
+    return HANDLERS[kind](body, say)

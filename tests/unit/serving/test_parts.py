@@ -23,6 +23,12 @@ from hipsynth.serving.worker import encode_answer, problem_of
 REQUEST = ProgramRequest(source="int x;", arch="gfx90a")
 
 
+def test_a_request_of_an_unknown_kind_is_refused() -> None:
+    with pytest.raises(UsageError, match="no request of the kind 'predic'") as found:
+        handlers.answer("predic", {})
+    assert found.value.cause == "did you mean predict?"
+
+
 def test_a_port_in_use() -> None:
     with lifecycle.open_socket(0) as first, pytest.raises(UsageError, match="is in use") as found:
         lifecycle.open_socket(first.getsockname()[1])
