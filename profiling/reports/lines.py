@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from hipsynth.core.errors import BadInput
@@ -85,17 +85,24 @@ def source_lines(file: str) -> list[str]:
 def _file_lines(lines: Sequence[SourceLine], text: Sequence[str], width: int) -> Iterator[str]:
     costs = {line.line: line.amounts for line in lines}
     blank = " " * len(table_head())
-    line_numbers = sorted({n for line in costs for n in range(line - CONTEXT, line + CONTEXT + 1) if n > 0})
-    before = line_numbers[0] if line_numbers else 0
-    for n in line_numbers:
-        if n > len(text) and n not in costs:
-            continue
-        if n > before + 1:
+    for row in select_lines(costs, text, CONTEXT):
+        if row is None:
             yield f"  {blank}    ..."
-        before = n
-        cells = line_cells(costs[n]) if n in costs else blank
-        source = text[n - 1].expandtabs(4) if n <= len(text) else ""
-        yield f"  {cells}  {n:>5} {source}".rstrip()[:width]
+            continue
+        number, source = row
+        cells = line_cells(costs[number]) if number in costs else blank
+        yield f"  {cells}  {number:>5} {source}".rstrip()[:width]
+
+
+def select_lines(numbers: Collection[int], text: Sequence[str], context: int) -> Iterator[tuple[int, str] | None]:
+    """The lines of a text with these numbers (from 1), and up to `context` before and after each: number and content,
+    "" beyond the text. None stands for lines left out between two of them."""
+    nearby = sorted({n for line in numbers for n in range(line - context, line + context + 1) if n > 0})
+    listed = [n for n in nearby if n <= len(text) or n in numbers]
+    for before, number in zip([*listed[:1], *listed], listed, strict=False):
+        if number > before + 1:
+            yield None
+        yield number, text[number - 1].expandtabs(4) if number <= len(text) else ""
 
 
 def table_head() -> str:

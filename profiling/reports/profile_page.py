@@ -13,7 +13,7 @@ from hipsynth.profiling.backends.protocol import TargetResult, describe_target
 from hipsynth.profiling.lines.line_records import KernelLines
 from hipsynth.profiling.metrics.bottleneck import latency_breakdown, rank_bounds, simd_occupancy, summarise_bounds
 from hipsynth.profiling.reports.describe import result_document
-from hipsynth.profiling.reports.lines import compact_count, source_lines
+from hipsynth.profiling.reports.lines import compact_count, select_lines, source_lines
 from hipsynth.profiling.reports.memory_chart import draw_memory_chart
 from hipsynth.profiling.reports.numbers import format_number, format_quantity, unit_prefix
 from hipsynth.profiling.reports.occupancy import next_occupancy_step
@@ -161,21 +161,17 @@ def _source_parts(lines: KernelLines) -> Iterator[str]:
 
 def _source_rows(lines: KernelLines, file: str) -> Iterator[str]:
     costs = {line.line: line.amounts for line in lines.lines if line.file == file}
-    text = source_lines(file)
-    wanted = sorted({n for line in costs for n in range(line - CONTEXT, line + CONTEXT + 1) if n > 0})
-    before = wanted[0] - 1 if wanted else 0
-    for n in wanted:
-        if n > len(text) and n not in costs:
-            continue
-        if n > before + 1:
+    for row in select_lines(costs, source_lines(file), CONTEXT):
+        if row is None:
             yield f'<tr><td colspan="{len(LINE_COLUMNS)}">…</td></tr>'
-        before = n
+            continue
+        number, source = row
         cells = ["", "", "", "", "", "", "", ""]
-        if a := costs.get(n):
+        if a := costs.get(number):
             counts = (a.instructions, a.bytes + a.lds_bytes, a.accesses, a.l2_misses, a.bank_conflicts, a.stall_cycles)
             cells = [f"{100 * a.share:.1f} %", _bar(a.share), *(compact_count(c) if c else "" for c in counts)]
-        source = escape(text[n - 1].expandtabs(4)) if n <= len(text) else ""
-        yield f'<tr>{"".join(f"<td>{cell}</td>" for cell in cells)}<td>{n}</td><td class="text">{source}</td></tr>'
+        places = f'<td>{number}</td><td class="text">{escape(source)}</td>'
+        yield f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}{places}</tr>"
 
 
 def _figure_parts(kernel: KernelRecord) -> Iterator[str]:

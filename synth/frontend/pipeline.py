@@ -1,4 +1,5 @@
-"""Runs passes by name, in order. A pass is a module in `passes` with a function `apply_pass`."""
+"""Runs passes by name, in order. A pass is a module in `passes` with a function `plan_sites`, whose sites are changed
+(see reform_source), or `apply_pass`."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from hipsynth.core.errors import UsageError, suggest_name
 from hipsynth.source.parse import Diagnostic, ParseConfig
 from hipsynth.synth.frontend import passes
 from hipsynth.synth.frontend.pass_input import ProgramSource
+from hipsynth.synth.frontend.rewrite_sites import reform_source
 
 Pass = Callable[[ProgramSource, str, ParseConfig], tuple[ProgramSource | None, list[Diagnostic]]]
 
@@ -23,14 +25,15 @@ def pass_names() -> tuple[str, ...]:
 
 
 def find_pass(name: str) -> Pass:
-    """The `apply_pass` function of a pass; raises UsageError for an unknown name."""
+    """The function of a pass; raises UsageError for an unknown name."""
     if name not in pass_names():
         raise UsageError(
             f"unknown pass {name!r}",
             cause=suggest_name(name, pass_names()),
             remedy=f"one of: {', '.join(pass_names())}",
         )
-    function: Pass = importlib.import_module(f"{passes.__name__}.{name}").apply_pass
+    module = importlib.import_module(f"{passes.__name__}.{name}")
+    function: Pass = getattr(module, "apply_pass", None) or functools.partial(reform_source, plan=module.plan_sites)
     return function
 
 

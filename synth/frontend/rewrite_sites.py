@@ -21,7 +21,7 @@ Plan = Callable[[ParsedUnit, random.Random], list[Site]]
 def reform_source(
     source: ProgramSource, argument: str, config: ParseConfig, plan: Plan
 ) -> tuple[ProgramSource | None, list[Diagnostic]]:
-    """A pass's `apply_pass`: the text with some of the sites that `plan` finds.
+    """The text with some of the sites that `plan` finds.
 
     `argument` is "SEED" or "SEED,SHARE": the share of sites that are changed (default 0.5); at least one is. Of sites
     that overlap, the first is changed.

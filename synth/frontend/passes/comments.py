@@ -6,9 +6,8 @@ import random
 
 from hipsynth.source.clang import TOKEN_COMMENT
 from hipsynth.source.edits import Edit
-from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit
-from hipsynth.synth.frontend.pass_input import ProgramSource
-from hipsynth.synth.frontend.rewrite_sites import Site, reform_source
+from hipsynth.source.parse import ParsedUnit
+from hipsynth.synth.frontend.rewrite_sites import Site
 
 DROPPED = 0.4
 
@@ -33,10 +32,3 @@ def _turn_comment(text: str, last: bool) -> str | None:
     if text.startswith("/*") and last and "\n" not in text and "\\" not in text:
         return f"//{text[2:-2].rstrip()}"
     return None
-
-
-def apply_pass(
-    source: ProgramSource, argument: str, config: ParseConfig
-) -> tuple[ProgramSource | None, list[Diagnostic]]:
-    """The pass's entry point in the pipeline; see `reform_source` for the argument."""
-    return reform_source(source, argument, config, plan_sites)

@@ -7,10 +7,9 @@ import re
 
 from hipsynth.source.clang import TOKEN_LITERAL
 from hipsynth.source.edits import Edit
-from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit
+from hipsynth.source.parse import ParsedUnit
 from hipsynth.source.tokens import compiled_tokens
-from hipsynth.synth.frontend.pass_input import ProgramSource
-from hipsynth.synth.frontend.rewrite_sites import Site, reform_source, sets_size
+from hipsynth.synth.frontend.rewrite_sites import Site, sets_size
 
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|[1-9]\d*)([uU]?(?:ll|LL|[lL])?|(?:ll|LL|[lL])[uU])")
 LEAST = 10  # smaller numbers are written in one way only
@@ -33,10 +32,3 @@ def _literal_forms(value: int, suffix: str) -> list[str]:
         forms.append(f"(1{suffix} << {value.bit_length() - 1})")
     factor = next((n for n in (16, 10, 8, 4, 3, 2) if value % n == 0 and value > n), 0)
     return [*forms, f"({factor} * {value // factor}{suffix})"] if factor else forms
-
-
-def apply_pass(
-    source: ProgramSource, argument: str, config: ParseConfig
-) -> tuple[ProgramSource | None, list[Diagnostic]]:
-    """The pass's entry point in the pipeline; see `reform_source` for the argument."""
-    return reform_source(source, argument, config, plan_sites)

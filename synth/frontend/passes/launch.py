@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 from hipsynth.source.declarations import LAUNCH_CLOSE, LAUNCH_OPEN
 from hipsynth.source.edits import Edit
-from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, Token
+from hipsynth.source.parse import ParsedUnit, Token
 from hipsynth.source.tokens import compiled_tokens, find_closing, split_at, text_between
-from hipsynth.synth.frontend.pass_input import ProgramSource
-from hipsynth.synth.frontend.rewrite_sites import Site, reform_source
+from hipsynth.synth.frontend.rewrite_sites import Site
 
 MACRO, NAME = "hipLaunchKernelGGL", "HIP_KERNEL_NAME"
 _BEFORE = frozenset(";{})")  # what ends the statement before
@@ -75,10 +74,3 @@ def _to_chevrons(unit: ParsedUnit, tokens: Sequence[Token], at: int) -> Edit | N
         shape.pop()
     stream = text_between(unit, tokens, parts[5][0], close) if len(parts) > 5 else ""
     return Edit(tokens[at].start, tokens[close].end, f"{kernel}<<<{', '.join(shape)}>>>({stream})")
-
-
-def apply_pass(
-    source: ProgramSource, argument: str, config: ParseConfig
-) -> tuple[ProgramSource | None, list[Diagnostic]]:
-    """The pass's entry point in the pipeline; see `reform_source` for the argument."""
-    return reform_source(source, argument, config, plan_sites)

@@ -9,10 +9,9 @@ import re
 
 from hipsynth.source.clang import TOKEN_COMMENT, TOKEN_LITERAL
 from hipsynth.source.edits import Edit
-from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit
+from hipsynth.source.parse import ParsedUnit
 from hipsynth.source.tokens import compiled_tokens
-from hipsynth.synth.frontend.pass_input import ProgramSource
-from hipsynth.synth.frontend.rewrite_sites import Site, reform_source, sets_size
+from hipsynth.synth.frontend.rewrite_sites import Site, sets_size
 
 _LINE = re.compile(rb"^([ \t]+)(?=[^\s#])", re.M)
 _LINES_MATTER = re.compile(rb"__LINE__|\bassert\b|source_location|__builtin_LINE")
@@ -74,10 +73,3 @@ def _brace_site(unit: ParsedUnit) -> Site:
             blank = line[: len(line) - len(line.lstrip())]
             edits.append(Edit(a.end, b.start, "\n" + blank.decode(errors="surrogateescape")))
     return tuple(edits)
-
-
-def apply_pass(
-    source: ProgramSource, argument: str, config: ParseConfig
-) -> tuple[ProgramSource | None, list[Diagnostic]]:
-    """The pass's entry point in the pipeline; see `reform_source` for the argument."""
-    return reform_source(source, argument, config, plan_sites)

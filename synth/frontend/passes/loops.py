@@ -7,10 +7,9 @@ import re
 from collections.abc import Sequence
 
 from hipsynth.source.edits import Edit
-from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, Token
+from hipsynth.source.parse import ParsedUnit, Token
 from hipsynth.source.tokens import compiled_tokens, find_closing, split_at, text_between
-from hipsynth.synth.frontend.pass_input import ProgramSource
-from hipsynth.synth.frontend.rewrite_sites import Site, reform_source
+from hipsynth.synth.frontend.rewrite_sites import Site
 
 _PRAGMA = re.compile(rb"#[ \t]*pragma[^\n]*\n\s*$")
 
@@ -52,10 +51,3 @@ def _to_for(tokens: Sequence[Token], at: int, close: int) -> Site:
         Edit(tokens[at].start, tokens[at + 1].end, "for (; "),
         Edit(tokens[close].start, tokens[close].end, ";)"),
     )
-
-
-def apply_pass(
-    source: ProgramSource, argument: str, config: ParseConfig
-) -> tuple[ProgramSource | None, list[Diagnostic]]:
-    """The pass's entry point in the pipeline; see `reform_source` for the argument."""
-    return reform_source(source, argument, config, plan_sites)

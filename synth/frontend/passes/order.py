@@ -7,10 +7,9 @@ import random
 from collections.abc import Sequence
 
 from hipsynth.source.edits import Edit
-from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, Token
+from hipsynth.source.parse import ParsedUnit, Token
 from hipsynth.source.tokens import compiled_tokens, text_between
-from hipsynth.synth.frontend.pass_input import ProgramSource
-from hipsynth.synth.frontend.rewrite_sites import Site, reform_source
+from hipsynth.synth.frontend.rewrite_sites import Site
 
 _EFFECTS = frozenset({"++", "--", "(", "{", "+=", "-=", "*=", "/=", "&", "return"})
 _ENDS = frozenset(";{}")
@@ -63,10 +62,3 @@ def _declared_name(tokens: Sequence[Token], start: int, end: int, declared: set[
 
 def _uses_name(tokens: Sequence[Token], start: int, end: int, name: str) -> bool:
     return any(token.text == name for token in tokens[start:end])
-
-
-def apply_pass(
-    source: ProgramSource, argument: str, config: ParseConfig
-) -> tuple[ProgramSource | None, list[Diagnostic]]:
-    """The pass's entry point in the pipeline; see `reform_source` for the argument."""
-    return reform_source(source, argument, config, plan_sites)

@@ -101,7 +101,7 @@ _BEFORE = frozenset(_SIGNS.split())  # an operand that nothing binds more strong
 _WORD, _SIZE = re.compile(r"[\w.]+"), re.compile(r"\w+\.size\(\)")
 _SIMPLE = re.compile(r"[\w.]+")
 # An argument that may be written twice.
-_REPEATABLE = re.compile(r"(?!.*(?:\+\+|--))(?:[\w\s.+*/%-]|\.size\(\)|\(\w[\w ]*\)\s*(?=\w))*")
+_REPEATABLE_ARGUMENT = re.compile(r"(?!.*(?:\+\+|--))(?:[\w\s.+*/%-]|\.size\(\)|\(\w[\w ]*\)\s*(?=\w))*")
 
 
 def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Target) -> Iterator[SourceChange]:
@@ -181,7 +181,7 @@ class _KernelDivisions:
         passed = []
         for number in self.divisors:
             values = {name: arguments[name] for name in names if f"{{{name}}}" in number.expression}
-            if not all(map(_REPEATABLE.fullmatch, values.values())):
+            if not all(map(_REPEATABLE_ARGUMENT.fullmatch, values.values())):
                 raise NotUnderstood("an argument that cannot be written twice")
             if self._needs_types(number, values) or self._may_have_fractions(number, values.values(), launch):
                 values = {name: self._convert(name, value, launch) for name, value in values.items()}

@@ -35,7 +35,7 @@ LEAST_TURNS = 2
 TYPES = frozenset({"float", "double", "int", "unsigned", "unsigned int"})
 _LOOPS = frozenset({"for", "while"})
 # A number of groups that may be written twice: without calls, but for those of size() and dim3().
-_REPEATABLE = re.compile(r"(?!.*(?:\+\+|--))(?:\bdim3\(|\.size\(\)|(?<!\w)(?<!\w )\(|[\w\s.+*/%)-])+")
+_REPEATABLE_COUNT = re.compile(r"(?!.*(?:\+\+|--))(?:\bdim3\(|\.size\(\)|(?<!\w)(?<!\w )\(|[\w\s.+*/%)-])+")
 
 
 def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Target) -> Iterator[SourceChange]:
@@ -156,7 +156,7 @@ class _GroupTurns:
     def _edit_launch(self, launch: LaunchStatement) -> Edit:
         program = self.body.program
         groups = read_shape_component(program, launch.grid.strip(), 0)
-        if not _REPEATABLE.fullmatch(groups):
+        if not _REPEATABLE_COUNT.fullmatch(groups):
             raise NotUnderstood("a number of groups that cannot be written twice")
         shape = cap_groups(program, launch.grid, self.most)
         shape += f", {launch.block}" + "".join(f", {part}" for part in launch.rest)
