@@ -72,6 +72,21 @@ class Reuse:
         return [int(count) * self.one_in for count in np.bincount(pairs % chips.xcds, minlength=chips.xcds)]
 
 
+@dataclass(frozen=True)
+class SharedLines:
+    """The lines of memory that the work-groups of a kernel touch, and how many of them several groups do. Of the lines,
+    one in `lines_one_in` was followed; misses are those of the L2, `least_misses` with any mapping."""
+
+    lines: int
+    shared_lines: int
+    groups_per_line: float
+    lines_one_in: int
+    lines_by_xcd: tuple[int, ...]
+    least_misses: float
+    modelled_misses: float
+    lines_by_xcd_after: tuple[int, ...] | None = None  # with the mapping that was found
+
+
 def reuse_of(sharing: LineSharing, most_pairs: int = 400_000) -> Reuse:
     """Prepares a launch's touches; more than `most_pairs` are thinned out by lines, drawn with a fixed seed."""
     numbers, lines = np.unique(sharing.touches["line"], return_inverse=True)

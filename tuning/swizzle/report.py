@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
+from hipsynth.core.documents import document_json
 from hipsynth.core.kernel_record import Dim, KernelRecord
 from hipsynth.profiling.metrics.bottleneck import unit_name
 from hipsynth.tuning.swizzle.documents import HitRateCeiling, SwizzledKernel, SwizzleDocument, TriedMapping
+from hipsynth.tuning.swizzle.l2_reuse import SharedLines
 from hipsynth.tuning.swizzle.search import HIT_RATE, KernelSwizzle, ProgramSwizzle
 
 
@@ -39,7 +43,7 @@ def kernel_document(answer: KernelSwizzle) -> SwizzledKernel:
         speedup=_kernel_speedup(answer),
         uncertainty=answer.uncertainty,
         ceiling=None if answer.ceiling is None else HitRateCeiling(answer.ceiling, answer.exact_ceiling),
-        sharing=answer.sharing,
+        sharing=_sharing_figures(answer.sharing),
         history=tuple(
             TriedMapping(tried.mapping.label, tried.misses, tried.duration_ns, tried.hit_rate, tried.bottleneck)
             for tried in answer.history
@@ -47,6 +51,10 @@ def kernel_document(answer: KernelSwizzle) -> SwizzledKernel:
         evaluated=answer.evaluated,
         seconds=round(answer.seconds, 2),
     )
+
+
+def _sharing_figures(sharing: SharedLines | None) -> Mapping[str, float | Sequence[int]]:
+    return {} if sharing is None else cast(Mapping[str, float | Sequence[int]], document_json(sharing))
 
 
 def _record_figures(record: KernelRecord | None) -> dict[str, float | Dim | None] | None:
@@ -97,8 +105,8 @@ def _kernel_paragraph(answer: KernelSwizzle) -> str:
     if answer.sharing:
         shared = answer.sharing
         lines.append(
-            f"  sharing    {shared['lines']:,} lines, {shared['shared_lines']:,} of them by several groups, "
-            f"{shared['groups_per_line']:.1f} groups per line"
+            f"  sharing    {shared.lines:,} lines, {shared.shared_lines:,} of them by several groups, "
+            f"{shared.groups_per_line:.1f} groups per line"
         )
     for trial in answer.history:
         lines.append(

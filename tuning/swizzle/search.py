@@ -19,7 +19,7 @@ from hipsynth.profiling.metrics import bottleneck
 from hipsynth.simulator import devices
 from hipsynth.simulator.line_sharing import REASONS, LineSharing, SharingObservation
 from hipsynth.source.names import base_name
-from hipsynth.tuning.swizzle.l2_reuse import Chips, Reuse, exchange_between_groups, reuse_of
+from hipsynth.tuning.swizzle.l2_reuse import Chips, Reuse, SharedLines, exchange_between_groups, reuse_of
 from hipsynth.tuning.swizzle.line_use import ObservedLaunches
 from hipsynth.tuning.swizzle.mappable import HipProgram, KernelMappings, MappableProgram
 from hipsynth.tuning.swizzle.mapping import Formula, GroupMapping, Spread, Tile, candidate_mappings
@@ -87,7 +87,7 @@ class KernelSwizzle:
     uncertainty: float = 0.0  # of the ratio of durations
     evaluated: int = 0
     history: list[MappingTrial] = field(default_factory=list)
-    sharing: dict[str, float | int | list[int]] = field(default_factory=dict)
+    sharing: SharedLines | None = None  # None if they were not followed
     seconds: float = 0.0
 
 
@@ -113,6 +113,11 @@ class _Work:
     grids: tuple[Dim, ...] = ()  # of all its launches
     ranked: list[tuple[float, GroupMapping]] = field(default_factory=list)
     best: tuple[GroupMapping, KernelRecord] | None = None
+
+    @property
+    def shares_lines(self) -> bool:
+        """Whether several groups touch a line."""
+        return self.answer.sharing is not None and self.answer.sharing.shared_lines > 0
 
 
 def search_mappings(text: str, question: SwizzleSettings, say: Say = lambda _: None) -> ProgramSwizzle:
@@ -220,15 +225,15 @@ def _set_ceiling(work: _Work, launch: LineSharing) -> None:
     if requests and record.same_shape:  # counters are means over the launches
         work.answer.ceiling = max(0.0, 100 * (1 - least / requests))
     order = GroupMapping().numbers(work.grid)
-    work.answer.sharing = {
-        "lines": int(len(total_reuse.sharers) * total_reuse.one_in),
-        "shared_lines": int((total_reuse.sharers > 1).sum() * total_reuse.one_in),
-        "groups_per_line": float(total_reuse.sharers.mean()) if len(total_reuse.sharers) else 0.0,
-        "lines_one_in": launch.one_in,
-        "lines_by_xcd": reuse.lines_by_xcd(order, chips),
-        "least_misses": least,
-        "modelled_misses": reuse.misses(order, chips),
-    }
+    work.answer.sharing = SharedLines(
+        lines=int(len(total_reuse.sharers) * total_reuse.one_in),
+        shared_lines=int((total_reuse.sharers > 1).sum() * total_reuse.one_in),
+        groups_per_line=float(total_reuse.sharers.mean()) if len(total_reuse.sharers) else 0.0,
+        lines_one_in=launch.one_in,
+        lines_by_xcd=tuple(reuse.lines_by_xcd(order, chips)),
+        least_misses=least,
+        modelled_misses=reuse.misses(order, chips),
+    )
 
 
 def _prove_for_grids(mapping: GroupMapping, work: _Work) -> Proof:
@@ -269,7 +274,7 @@ def _rank_mappings(work: _Work, question: SwizzleSettings) -> list[tuple[float, 
 def _choose_mappings(work: _Work, question: SwizzleSettings, round_: int) -> list[tuple[float, GroupMapping]]:
     """The mappings to run in a round: first the model's best of each kind, then neighbours of the best one."""
     mappings_tried = {trial.mapping for trial in work.answer.history}
-    if not work.answer.sharing["shared_lines"] and not question.formula:
+    if not work.shares_lines and not question.formula:
         return []
     ranked = [
         pair
@@ -447,7 +452,9 @@ def _conclude_work(work: _Work) -> None:
         answer.proof = _prove_for_grids(mapping, work)
         answer.uncertainty = _duration_uncertainty(after, work.record)
         order = mapping.numbers(work.grid)
-        answer.sharing["lines_by_xcd_after"] = work.reuse.lines_by_xcd(order, work.chips)
+        if answer.sharing is not None:
+            by_xcd = tuple(work.reuse.lines_by_xcd(order, work.chips))
+            answer.sharing = replace(answer.sharing, lines_by_xcd_after=by_xcd)
         _raise_ceiling(answer, after)
         answer.reason = _explain_bound(work, after)
     elif not answer.reason:
@@ -477,7 +484,7 @@ def _explain_bound(work: _Work, record: KernelRecord) -> str:
     limit = bottleneck.rank_bounds(record)[0].name if record.limits else "unknown"
     bound = "its grids differ, so there is no bound" if ceiling is None else f"at most {ceiling:.1f} % can"
     place = f"{hits:.1f} % of requests hit in the L2, {bound}; its limit is {limit}"
-    if not work.answer.sharing["shared_lines"]:
+    if not work.shares_lines:
         return f"no two work-groups touch a line, so their order decides nothing: {place}"
     if work.answer.status == "improved":
         gain = (work.record.duration_ns or 0.0) / (record.duration_ns or 1.0) - 1
