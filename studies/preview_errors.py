@@ -79,8 +79,8 @@ class PreviewRow:
 def row_of(
     sample: LabelledSample, ratios: dict[str, float], reason: str, by_data: bool = False, limit: str = ""
 ) -> PreviewRow:
-    name = str(sample.extra.get("name") or sample.program_id)
-    limits = str(sample.extra.get("bottleneck") or ""), limit
+    name = sample.facts.name or sample.program_id
+    limits = sample.facts.bottleneck, limit
     return PreviewRow(name, sample.arch, sample.kernel, ratios, reason, by_data, limits)
 
 
@@ -136,7 +136,7 @@ def compare(
     """The rows of all samples, the worst first. `places`: of surveyed programs, by collection and path."""
     known = places or {}
     builds = group_builds(samples)
-    jobs = [PreviewJob(build, known.get((first.family, str(first.extra.get("name"))))) for build in builds
+    jobs = [PreviewJob(build, known.get((first.family, first.facts.name))) for build in builds
             for first in build.samples[:1]]  # fmt: skip
     rows: list[PreviewRow] = []
     for outcome in map_unordered(rows_of, jobs, workers, "local", job_limit_s(builds)):
@@ -180,7 +180,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     labels = load_samples(options.corpus, every_kernel=True)
-    builds = group_builds(label for label in labels if options.only in str(label.extra.get("name")))
+    builds = group_builds(label for label in labels if options.only in label.facts.name)
     samples = [sample for build in builds[:: options.every] for sample in build.samples]
     places = find_places(options.sources, samples) if options.sources else {}
     rows = compare(samples, options.workers, places)

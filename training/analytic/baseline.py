@@ -11,12 +11,12 @@ from hipsynth.training.analytic.model import AnalyticModel, CorrectedPrediction
 from hipsynth.training.data.dataset import LabelledSample, normalise_all
 
 Prediction = dict[str, float | None]
-LaunchKey = tuple[str, str, str, str]
+LaunchKey = tuple[str, str, tuple[int, ...], tuple[int, ...]]
 
 
 def launch_key(sample: LabelledSample) -> LaunchKey:
     """What a label is of: its run, its kernel, and the shape of its launches, which surveys keep apart."""
-    return sample.key, sample.kernel, str(sample.extra.get("grid")), str(sample.extra.get("block"))
+    return sample.key, sample.kernel, sample.facts.grid, sample.facts.block
 
 
 class AnalyticBaseline:

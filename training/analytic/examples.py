@@ -123,14 +123,14 @@ def launches_of(previews: Sequence[Preview], preview: Preview, sample: LabelledS
     repeat, so these are the first ones of its shape, or of its kernel if the label is of more. The last one stands for
     those that got the counters of an earlier one, too. If the label is of more than are known, all of its shape; if it
     does not say of how many, `preview`."""
-    dispatches = int(sample.extra.get("dispatches") or 0)
+    dispatches = sample.facts.dispatches or 0
     if not dispatches:
         return [(preview, 1)]
     same = [other for other in previews if other.instance == preview.instance]
     alike = [other for other in same if other.launch.shape == preview.launch.shape]
     for launches in (alike, same):
         if dispatches <= sum(other.launch.represented for other in launches):
-            reused = min(int(sample.extra.get("reused") or 0), dispatches - 1)
+            reused = min(sample.facts.reused, dispatches - 1)
             *earlier, (last, times) = _take_first(launches, dispatches - reused)
             return [*earlier, (last, times + reused)]
     return [(other, other.launch.represented) for other in alike]
@@ -168,7 +168,7 @@ def matching_preview(previews: Sequence[Preview], sample: LabelledSample) -> Pre
     """The preview of the launch that a sample's label is of: by kernel, its instance and, if known, its shape."""
     name = short_name(sample.kernel)
     named = [p for p in previews if name in (p.instance, p.launch.kernel)]
-    shape = tuple(sample.extra.get("grid") or ()), tuple(sample.extra.get("block") or ())
+    shape = sample.facts.grid, sample.facts.block
     if all(shape):
         named = [p for p in named if (p.launch.grid, p.launch.block) == shape]
     return next(iter(named), None)

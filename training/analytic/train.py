@@ -94,5 +94,5 @@ def _describe_model(
 
 def _describe_labels(samples: Sequence[LabelledSample], previewed: int) -> dict[str, object]:
     """What a predictor's file says of the labels that it was fitted to."""
-    labels = sorted({(sample.backend, str(sample.extra.get("backend_version", ""))) for sample in samples})
+    labels = sorted({(sample.backend, sample.facts.backend_version) for sample in samples})
     return {"samples": len(samples), "previewed": previewed, "labels": labels}

@@ -42,6 +42,24 @@ RANDOM_SHARE = 0.10  # of the samples of training lineages
 
 
 @dataclass(frozen=True)
+class LabelFacts:
+    """What a corpus says of a label besides its metrics; "" or None where it does not. `name`: its program's;
+    `dispatches`: the launches that it is the mean of, of which `reused` have the counters of an earlier one;
+    `further_metrics`: those beyond the paper's twelve."""
+
+    name: str = ""
+    backend_version: str = ""
+    compiler: str = ""
+    headers: str = ""
+    bottleneck: str = ""
+    dispatches: int | None = None
+    reused: int = 0
+    grid: tuple[int, ...] = ()
+    block: tuple[int, ...] = ()
+    further_metrics: Mapping[str, float | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class LabelledSample:
     """One run of a build on one device, with its metrics in physical units by metric id. `text` has the run's arguments
     as defaults; `program_text`, if not empty, is the program that is run with them."""
@@ -60,7 +78,7 @@ class LabelledSample:
     backend: str = ""
     arguments: str = ""
     program_text: str = ""
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    facts: LabelFacts = LabelFacts()
 
     @property
     def language(self) -> str:
@@ -235,17 +253,6 @@ def load_samples(
 
 
 def _build_sample(row: Mapping[str, Any], program: Mapping[str, Any]) -> LabelledSample:
-    optional_columns = (
-        "dispatches",
-        "grid",
-        "block",
-        "backend_version",
-        "measurement_id",
-        "compiler",
-        "headers",
-        "bottleneck",
-        "reused",
-    )
     return LabelledSample(
         program_id=row["program_id"],
         lineage=row["lineage"],
@@ -261,9 +268,16 @@ def _build_sample(row: Mapping[str, Any], program: Mapping[str, Any]) -> Labelle
         metrics={metric: row[metric] for metric in answer_ids()},
         duration_ns=row["duration_ns"],
         backend=row["backend"],
-        extra={
-            **{name: row[name] for name in optional_columns},
-            **{metric: row.get(metric) for metric in extra_ids()},
-            "name": program["name"],
-        },
+        facts=LabelFacts(
+            name=program["name"] or "",
+            backend_version=row["backend_version"] or "",
+            compiler=row["compiler"] or "",
+            headers=row["headers"] or "",
+            bottleneck=row["bottleneck"] or "",
+            dispatches=row["dispatches"],
+            reused=row["reused"] or 0,
+            grid=tuple(row["grid"] or ()),
+            block=tuple(row["block"] or ()),
+            further_metrics={metric: row.get(metric) for metric in extra_ids()},
+        ),
     )

@@ -240,7 +240,7 @@ def _heaviest_kernels(part: Sequence[LabelledSample]) -> list[int]:
     for i, sample in enumerate(part):
         runs.setdefault(sample.key, []).append(i)
     return [
-        max(places, key=lambda i: part[i].duration_ns * part[i].extra.get("dispatches", 1)) for places in runs.values()
+        max(places, key=lambda i: part[i].duration_ns * (part[i].facts.dispatches or 1)) for places in runs.values()
     ]
 
 
@@ -256,9 +256,9 @@ def _by_device(part: Sequence[LabelledSample], times: Sequence[float | None]) ->
 def bottleneck_agreement(samples: Sequence[LabelledSample], units: Sequence[str | None]) -> float | None:
     """The share of samples whose limiting unit is the predicted one, of those that have both."""
     same = [
-        unit == sample.extra["bottleneck"]
+        unit == sample.facts.bottleneck
         for sample, unit in zip(samples, units, strict=True)
-        if unit is not None and sample.extra.get("bottleneck")
+        if unit is not None and sample.facts.bottleneck
     ]
     return sum(same) / len(same) if same else None
 

@@ -249,8 +249,8 @@ def _family_rows(samples: Sequence[LabelledSample]) -> list[FamilyRow]:
             width=100 * len(group) / most,
             hit=median([s.metrics["L2_Cache_Hit_Rate"] for s in group]),
             gflops=median([s.metrics[roofline.THROUGHPUT] for s in group]),
-            lanes=_median_known([s.extra.get("Exact_Lane_Utilisation") for s in group]),
-            useful=_median_known([s.extra.get("Exact_L2_Useful_Bytes") for s in group]),
+            lanes=_median_known([s.facts.further_metrics.get("Exact_Lane_Utilisation") for s in group]),
+            useful=_median_known([s.facts.further_metrics.get("Exact_L2_Useful_Bytes") for s in group]),
             time=median([s.duration_ns / 1000 for s in group]),
         )
         for family, group in sorted(by_family.items())
@@ -440,10 +440,9 @@ def _report_provenance(samples: Sequence[LabelledSample], document: EvaluationDo
     except PackageNotFoundError:
         release = "source checkout"
     rows = [("hipsynth", release)]
-    for label, key in (("compiler", "compiler"), ("headers", "headers")):
-        values = sorted({str(s.extra[key]) for s in samples if s.extra.get(key)})
-        rows += [(label, value) for value in values]
-    backends = sorted({f"{s.backend} {s.extra.get('backend_version', '')}".strip() for s in samples})
+    rows += [("compiler", value) for value in sorted({s.facts.compiler for s in samples} - {""})]
+    rows += [("headers", value) for value in sorted({s.facts.headers for s in samples} - {""})]
+    backends = sorted({f"{s.backend} {s.facts.backend_version}".strip() for s in samples})
     rows += [("backend", value) for value in backends]
     rows += [("device table", device) for device in sorted({s.device for s in samples})]
     if document:

@@ -20,7 +20,7 @@ from hipsynth.source.arguments import run_text
 from hipsynth.source.names import short_name
 from hipsynth.source.outline import kernel_names
 from hipsynth.training.analytic.examples import PreviewFeatures, preview_features
-from hipsynth.training.data.dataset import LabelledSample
+from hipsynth.training.data.dataset import LabelFacts, LabelledSample
 from hipsynth.training.models.predict import Prediction, one_thread, physical_values
 from hipsynth.tuning.prediction.agent import PredictionAgent, ToolPrediction
 from hipsynth.tuning.prediction.chat import Question
@@ -76,8 +76,8 @@ class LiveTools:
         """The kernel as a sample without a label."""
         program, target = self.program, self.target
         identity = (program.id, program.lineage, program.family, program.origin, text)
-        about = {"dispatches": dispatches}
-        return LabelledSample(*identity, target.arch, target.flags, target.device, kernel, {}, extra=about)
+        facts = LabelFacts(dispatches=dispatches)
+        return LabelledSample(*identity, target.arch, target.flags, target.device, kernel, {}, facts=facts)
 
     def _execute(self) -> ToolReply:
         result = profile_program(self.program, [self.target], "sim", RunLimits())[0]

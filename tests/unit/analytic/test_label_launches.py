@@ -23,7 +23,7 @@ from hipsynth.training.analytic.examples import (
     mean_quantities,
     previews_of,
 )
-from hipsynth.training.data.dataset import LabelledSample
+from hipsynth.training.data.dataset import LabelFacts, LabelledSample
 
 
 def preview_of(instance: str, duration_ns: float, times: int = 1, groups: int = 1) -> Preview:
@@ -32,10 +32,14 @@ def preview_of(instance: str, duration_ns: float, times: int = 1, groups: int = 
 
 
 def sample_of(dispatches: int | None) -> LabelledSample:
-    about = {} if dispatches is None else {"dispatches": dispatches}
+    facts = LabelFacts(dispatches=dispatches)
     return LabelledSample(
-        "id", "lineage", "family", "generated", "text", "gfx942", "-O3", "mi300x", "a", {}, extra=about
+        "id", "lineage", "family", "generated", "text", "gfx942", "-O3", "mi300x", "a", {}, facts=facts
     )
+
+
+def sample_of_shape(groups: int) -> LabelledSample:
+    return replace(sample_of(1), facts=LabelFacts(dispatches=1, grid=(groups, 1, 1), block=(64, 1, 1)))
 
 
 def test_a_run_without_an_answer_leaves_the_others_of_its_build(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,12 +87,12 @@ def test_a_label_of_one_shape_is_the_mean_of_its_launches() -> None:
 
 def test_a_label_of_a_budget_is_of_the_launches_that_were_counted() -> None:
     """The others of its launches have the counters of the last one."""
-    sample = replace(sample_of(6), extra={"dispatches": 6, "reused": 4})
+    sample = replace(sample_of(6), facts=LabelFacts(dispatches=6, reused=4))
     assert launches_of([FIRST, OTHER, LATER], FIRST, sample) == [(FIRST, 1), (LATER, 5)]
     cold, warm, row = preview_of("a", 90.0), preview_of("a", 60.0), preview_of("a", 61.0, times=100)
     row = replace(row, launch=replace(row.launch, in_a_row=99), by_time=(cold, warm))
     for reused, launches in ((16, [(cold, 17)]), (14, [(cold, 1), (warm, 16)])):
-        sample = replace(sample_of(17), extra={"dispatches": 17, "reused": reused})
+        sample = replace(sample_of(17), facts=LabelFacts(dispatches=17, reused=reused))
         assert launches_of([row], row, sample) == launches
 
 
@@ -122,7 +126,7 @@ def test_a_preview_stands_for_launches_without_one() -> None:
 
 def test_a_launch_of_another_shape_answers_no_label() -> None:
     narrow, wide = preview_of("a", 10.0, groups=3), preview_of("a", 70.0, groups=9)
-    launched = [replace(sample_of(1), extra={"grid": (groups, 1, 1), "block": (64, 1, 1)}) for groups in (9, 5)]
+    launched = [sample_of_shape(groups) for groups in (9, 5)]
     assert [matching_preview([narrow, wide], sample) for sample in launched] == [wide, None]
     assert matching_preview([narrow, wide], sample_of(1)) is narrow, "the label's shape is not known"
 
@@ -132,10 +136,10 @@ def test_each_launch_counts_as_often_as_it_was_made() -> None:
 
 
 def test_labels_of_one_kernel_in_two_shapes_have_their_own_previews(monkeypatch: pytest.MonkeyPatch) -> None:
-    shapes = [replace(sample_of(1), extra={"grid": [groups, 1, 1], "block": [64, 1, 1]}) for groups in (48, 1)]
+    shapes = [sample_of_shape(groups) for groups in (48, 1)]
 
     def preview_each(samples: Sequence[LabelledSample], workers: int) -> list[PreviewFeatures | None]:
-        return [PreviewFeatures({"groups": float(sample.extra["grid"][0])}, {}, "", 0.0) for sample in samples]
+        return [PreviewFeatures({"groups": float(sample.facts.grid[0])}, {}, "", 0.0) for sample in samples]
 
     monkeypatch.setattr(baseline, "preview_samples", preview_each)
     scored = AnalyticBaseline(workers=1)
