@@ -25,7 +25,7 @@ from hipsynth.tuning.agent.prompts import (
     opening_messages,
     tool_result_message,
 )
-from hipsynth.tuning.agent.trace import Trace, TraceLine
+from hipsynth.tuning.agent.trace import MessageLine, OutcomeLine, Trace
 from hipsynth.tuning.optimize.documents import ModelRun
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult
 from hipsynth.tuning.tools import ToolLimits, ToolSession, run_tool, tool_definitions
@@ -109,11 +109,11 @@ class AgentRun:
 
     def _resume_run(self) -> None:
         self.trace.restore(self.session)
-        lines = self.trace.of("message")
-        self.messages = [line["message"] for line in lines]
-        self.tokens = sum(line.get("tokens", 0) for line in lines)
-        self.failed = sum(line.get("failed", False) for line in lines)
-        self.before_s = max((line.get("seconds", 0.0) for line in lines), default=0.0)
+        lines = self.trace.list_lines(MessageLine)
+        self.messages = [line.message for line in lines]
+        self.tokens = sum(line.tokens for line in lines)
+        self.failed = sum(line.failed for line in lines)
+        self.before_s = max((line.seconds for line in lines), default=0.0)
         self.session.calls = sum(message["role"] == "tool" for message in self.messages)
         calls_made = Counter(_call_key(call) for message in self.messages for call in _calls_in(message))
         self.seen = calls_made - Counter(map(_call_key, self._open_calls()))
@@ -186,15 +186,14 @@ class AgentRun:
     def keep_outcome(self, answer: OptimizeResult, ended: str) -> None:
         """Ends the trace with the verified answer, and why the run ended."""
         self.trace.add(
-            {
-                "kind": "outcome",
-                "ended": ended,
-                "best": _version_name(self.session, answer.text),
-                "status": answer.status,
-                "reason": answer.reason,
-                "speedup": round(answer.speedup, 4),
-                "verified": document_json(answer.verification.document()),
-            }
+            OutcomeLine(
+                ended=ended,
+                best=_version_name(self.session, answer.text),
+                status=answer.status,
+                reason=answer.reason,
+                speedup=round(answer.speedup, 4),
+                verified=document_json(answer.verification.document()),
+            )
         )
 
     def _exceeded_limit(self) -> str:
@@ -210,12 +209,7 @@ class AgentRun:
     def _keep_entry(self, message: ChatTurn, tokens: int = 0, failed: bool = False) -> None:
         self.messages.append(message)
         self.tokens += tokens
-        line: TraceLine = {"kind": "message", "message": message, "seconds": round(self._seconds_spent(), 2)}
-        if tokens:
-            line["tokens"] = tokens
-        if failed:
-            line["failed"] = True
-        self.trace.add(line)
+        self.trace.add(MessageLine(message, round(self._seconds_spent(), 2), tokens, failed))
 
     def _open_calls(self) -> list[ToolCall]:
         """The calls of the last answer that have no result yet, after an interruption."""
@@ -283,8 +277,8 @@ def drive_model(
         )
     kernels = run.session.parse_base(original).kernels
     refused = {kernel.name: kernel.together or kernel.fixed for kernel in kernels if not kernel.independent}
-    outcomes = run.trace.of("outcome")
-    outcome = outcomes[-1]["ended"] if outcomes else run.talk()
+    outcomes = run.trace.list_lines(OutcomeLine)
+    outcome = outcomes[-1].ended if outcomes else run.talk()
     answer = choose_answer(run.session, refused, say)
     turns = sum(message["role"] == "assistant" for message in run.messages)
     programs = len({version.text for version in run.session.versions.values()})

@@ -25,7 +25,7 @@ from hipsynth.tuning.agent.prompts import (
     tool_call_message,
     tool_result_message,
 )
-from hipsynth.tuning.agent.trace import TraceLine
+from hipsynth.tuning.agent.trace import MessageLine, OutcomeLine, RunLine, TraceLine
 from hipsynth.tuning.optimize.move_order import order_moves
 from hipsynth.tuning.optimize.move_values import (
     LIKELY_GAIN,
@@ -251,15 +251,15 @@ def largest_changes(changed: Mapping[str, Sequence[float]], most: int) -> list[s
 
 def from_trace(lines: Sequence[TraceLine]) -> ChatSample:
     """A model's run as a sample, if its answer was verified as faster. Raises NotTeachable otherwise."""
-    outcome = next((line for line in reversed(lines) if line["kind"] == "outcome"), None)
-    first = next((line for line in lines if line["kind"] == "run"), None)
-    if outcome is None or first is None or outcome.get("status") != "improved":
+    outcome = next((line for line in reversed(lines) if isinstance(line, OutcomeLine)), None)
+    first = next((line for line in lines if isinstance(line, RunLine)), None)
+    if outcome is None or first is None or outcome.status != "improved":
         reason = Reason.UNFINISHED if outcome is None or first is None else Reason.UNCHANGED
         raise NotTeachable("the run has no verified gain", reason=reason)
-    messages = [_with_objects(line["message"]) for line in lines if line["kind"] == "message"]
-    program = str(first["program"])
+    messages = [_with_objects(line.message) for line in lines if isinstance(line, MessageLine)]
+    program, arch = str(first.setting["program"]), str(first.setting["arch"])
     [split] = splits_of(["llm"], [program], origins=["llm"])
-    return ChatSample(messages, outcome["speedup"], program, program, first["arch"], _part_of(split), kind="model")
+    return ChatSample(messages, outcome.speedup, program, program, arch, _part_of(split), kind="model")
 
 
 def _with_objects(message: ChatTurn) -> ChatTurn:

@@ -72,7 +72,10 @@ def test_what_a_model_finds_is_verified_and_kept(tmp_path: Path) -> None:
     found, requests = driven(APPLY, path)
     assert (found.ended, found.found.status, found.found.speedup, requests) == ("finished", "improved", 2.0, 3)
     assert found.document("m", path).calls == 2 and found.tokens == 330 and found.found.diff
-    assert [line["kind"] for line in read_trace(path)].count("message") == 7
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    kinds = [row["kind"] for row in rows]
+    assert kinds.count("message") == 7 and kinds[0] == "run" and kinds[-1] == "outcome"
+    assert [json.loads(json.dumps(line.row())) for line in read_trace(path)] == rows
     again, requests = driven(APPLY, path)
     assert requests == 0 and again.found.text == found.found.text and again.calls == 2
     sample = from_trace(read_trace(path))
@@ -163,9 +166,17 @@ def test_the_trace_of_another_run_is_refused(tmp_path: Path) -> None:
     driven([DONE], path)
     with serving(script([DONE])) as server, pytest.raises(BadInput, match="another run"):
         drive_model(OptimizeRequest(TEXT + "\n", target_of("gfx942")), Client(server.url), AgentSettings("m"), path)
-    path.write_text('{"kind": "message"}\n')
+    path.write_text('{"kind": "message", "message": {"role": "user", "content": ""}}\n')
     with serving(script([DONE])) as server, pytest.raises(BadInput, match="another run"):
         drive_model(OptimizeRequest(TEXT, target_of("gfx942")), Client(server.url), AgentSettings("m"), path)
+
+
+@pytest.mark.parametrize("line", ['{"kind": "message"}', '{"kind": "program", "program": {}}', '{"kind": "other"}'])
+def test_a_line_that_no_run_writes_is_refused(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text(line + "\n")
+    with pytest.raises(BadInput, match="line 1 is no line of a trace"):
+        read_trace(path)
 
 
 def test_the_model_is_offered_every_tool_and_little_old_text(tmp_path: Path) -> None:
