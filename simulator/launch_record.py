@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,7 @@ ARENA = 0x2000_0000_0000  # where device memory begins; kArenaBase of native/cor
 MOST_BYTES = 224 << 20  # of the file
 HOST_VISIBLE = (1, 2)  # kinds of allocations that the host reads without a copy: managed and pinned
 ALLOCATION = np.dtype([(name, "<u8") for name in ("start", "bytes", "kind")])
-HELD = np.dtype([(name, "<u8") for name in ("allocation", "contents", "bytes")])
+CONTENTS_ROW = np.dtype([(name, "<u8") for name in ("allocation", "contents", "bytes")])
 _POINTER = struct.Struct("<Q")
 _SYMBOL = re.compile(r"[\w.$@]{1,8192}\Z")
 _REASON = re.compile(r"[a-z_]{1,64}\Z")
@@ -62,7 +62,7 @@ class Allocation:
     contents: Contents | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RecordedLaunch:
     """One launch. Grid in work-groups; `arguments` as they lie in memory, with the addresses of `allocations`.
 
@@ -89,11 +89,11 @@ class RecordedLaunch:
     after_read: bool
     after_loss: bool
     variant: str
-    times: int
-    in_a_row: int
-    outcome: str
-    cold: int
-    starts_cold: bool
+    times: int = 1
+    in_a_row: int = 0
+    outcome: str = ""
+    cold: int = 0
+    starts_cold: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,20 +114,42 @@ class RecordedRun:
 
 @dataclass
 class _Launch:
-    """A launch whose outcome is not known yet."""
+    """A launch whose repetitions and outcome are not known yet."""
 
-    fixed: tuple[str, Dim, Dim, int, bool, bool, bytes]
-    memory: tuple[tuple[Allocation, ...], Mapping[str, bytes], tuple[bytes, bytes] | None, bool, bool, str]
+    first: RecordedLaunch
+    cold: int
     times: int = 1
     in_a_row: int = 0
     outcome: str = ""
-    cold: int = 0
-    starts_cold: bool = False
 
     def finish(self) -> RecordedLaunch:
         """The launch, of which no more will be read."""
-        ends = self.times, self.in_a_row, self.outcome, self.cold, self.starts_cold
-        return RecordedLaunch(*self.fixed, *self.memory, *ends)
+        return replace(self.first, times=self.times, in_a_row=self.in_a_row, outcome=self.outcome, cold=self.cold)
+
+
+@dataclass(frozen=True)
+class _LaunchLine:
+    """The numbers of a line "launch", in its order. `module`: its number from 1, 0 for the program's own code;
+    `argument_bytes` and `contents` (rows of CONTENTS_ROW) follow the line."""
+
+    module: int
+    grid: Dim
+    block: Dim
+    dynamic_lds: int
+    cooperative: bool
+    by_data: bool
+    argument_bytes: int
+    contents: int
+
+    @staticmethod
+    def parse(words: list[str]) -> _LaunchLine:
+        """The numbers in a line's words. Raises ValueError for others, or another count of them."""
+        module, *numbers = map(_parse_number, words)
+        x, y, z, width, height, depth, lds, cooperative, by_data, argument_bytes, contents = numbers
+        if not all(0 < size < 1 << 32 for size in (x, y, z, width, height, depth)):
+            raise ValueError("a bad launch")
+        flags = bool(cooperative), bool(by_data)
+        return _LaunchLine(module, (x, y, z), (width, height, depth), lds, *flags, argument_bytes, contents)
 
 
 @dataclass
@@ -231,27 +253,44 @@ class _Reader:
 
     def _read_launch(self, words: list[str]) -> None:
         _, symbol, *numbers = words
-        n = [_parse_number(word) for word in numbers]
+        line = _LaunchLine.parse(numbers)
         self._count_allocations(len(self.allocations))
-        arguments = self._take_bytes(n[10])
-        held_rows = np.frombuffer(self._take_bytes(n[11] * HELD.itemsize), HELD)
+        arguments = self._take_bytes(line.argument_bytes)
+        allocations = self._place_contents(line.contents)
+        if not _SYMBOL.match(symbol):
+            raise ValueError("a bad name")
+        if self.launches and self.host_visible:
+            self._read_by_host(words)
+        launch = RecordedLaunch(
+            symbol=symbol,
+            grid=line.grid,
+            block=line.block,
+            dynamic_lds=line.dynamic_lds,
+            cooperative=line.cooperative,
+            by_data=line.by_data,
+            arguments=arguments,
+            allocations=allocations,
+            variables=self.variables,
+            module=self.modules[line.module - 1] if line.module else None,
+            after_read=self.after_read,
+            after_loss=self.after_loss,
+            variant=self.variant,
+            starts_cold=self.cleared,
+        )
+        self.last = len(self.launches)
+        self.launches.append(_Launch(launch, cold=int(self.cleared)))
+        self.cleared = False
+
+    def _place_contents(self, count: int) -> tuple[Allocation, ...]:
+        """The allocations of a launch, with the contents that the next `count` rows give for some of them."""
+        rows = np.frombuffer(self._take_bytes(count * CONTENTS_ROW.itemsize), CONTENTS_ROW)
         allocations = list(self.allocations)
-        for place, number, size in held_rows.tolist():
+        for place, number, size in rows.tolist():
             contents, old = Contents(self.contents[number], size), allocations[place]
             if len(contents.data) > size or size > old.bytes:
                 raise ValueError("contents that do not fit")
             allocations[place] = Allocation(old.start, old.bytes, contents)
-        grid, block = (n[1], n[2], n[3]), (n[4], n[5], n[6])
-        if not _SYMBOL.match(symbol) or 0 in grid or 0 in block or max(grid + block) >= 1 << 32:
-            raise ValueError("a bad launch")
-        module = self.modules[n[0] - 1] if n[0] else None
-        if self.launches and self.host_visible:
-            self._read_by_host(words)
-        fixed = symbol, grid, block, n[7], bool(n[8]), bool(n[9]), arguments
-        memory = tuple(allocations), self.variables, module, self.after_read, self.after_loss, self.variant
-        self.last = len(self.launches)
-        self.launches.append(_Launch(fixed, memory, cold=int(self.cleared), starts_cold=self.cleared))
-        self.cleared = False
+        return tuple(allocations)
 
     def _read_repetition(self, words: list[str]) -> None:
         before, self.last = self.last, _parse_number(words[1])
