@@ -320,8 +320,9 @@ def test_launches_after_the_caches_were_emptied() -> None:
 
 def test_a_forged_record_takes_no_memory_of_its_reader() -> None:
     module = b"contents 0\nmodule 0 234881024 0\n"
-    with pytest.raises(BadInput, match="too large"):
+    with pytest.raises(BadInput, match="damaged") as refused:
         parse_recording(module * 2)
+    assert str(refused.value.__cause__) == "too large"
     allocations = b"".join(struct.pack("<3Q", (1 << 21) * i, 4096, 0) for i in range(50_000))
     launches = b"launch add 0 1 1 1 64 1 1 0 0 0 0 0\n" * 400
     made = parse_recording(b"layout 50000\n" + allocations + launches).launches
