@@ -27,8 +27,9 @@ _POINTER = struct.Struct("<Q")
 _SYMBOL = re.compile(r"[\w.$@]{1,8192}\Z")
 _REASON = re.compile(r"[a-z_]{1,64}\Z")
 _LINE = 16384  # bytes of the longest line
-_MOST_MODULE_BYTES = MOST_BYTES  # of all modules, with the zeros at their ends
-_MOST_ALLOCATIONS = 1 << 22  # of all layouts, and of all launches: launches beyond that are left out
+_MOST_COPIED_BYTES = MOST_BYTES  # of all modules, with the zeros at their ends, and of all variants
+_ENTRIES = frozenset({"contents", "global", "module", "launch", "refused"})  # lines that are kept
+_MOST_ENTRIES = 1 << 22  # and allocations and variables of them: what follows the line that exceeds it is left out
 
 
 @dataclass(frozen=True)
@@ -163,13 +164,14 @@ class _Reader:
     after_read: bool = False
     after_loss: bool = False
     variant: str = ""
-    module_bytes: int = 0
-    listed: int = 0  # allocations, in layouts and launches
+    copied_bytes: int = 0  # of modules and variants
+    entries: int = 0  # lines that are kept, and the allocations and variables that layouts and launches list
     modules: list[tuple[bytes, bytes]] = field(default_factory=list)
     allocations: list[Allocation] = field(default_factory=list)
     host_visible: bool = False
     contents: list[bytes] = field(default_factory=list)
     variables: dict[str, bytes] = field(default_factory=dict)
+    launch_variables: Mapping[str, bytes] | None = None  # a copy for launches, until a variable changes
     launches: list[_Launch] = field(default_factory=list)
     refused: list[RefusedLaunch] = field(default_factory=list)
     last: int = -1
@@ -201,6 +203,7 @@ class _Reader:
             words = self.data[self.at : end].decode().split(" ")
             self.at = end + 1
             try:
+                self._count_entries(words[0] in _ENTRIES)
                 kinds[words[0]](words)
             except EOFError:
                 break
@@ -217,13 +220,18 @@ class _Reader:
         if int(words[1]) != ARENA:
             raise ValueError("another address space")
 
-    def _count_allocations(self, count: int) -> None:
-        self.listed += count
-        if self.listed > _MOST_ALLOCATIONS:
+    def _count_entries(self, count: int) -> None:
+        self.entries += count
+        if self.entries > _MOST_ENTRIES:
             raise EOFError
 
+    def _count_copied_bytes(self, count: int) -> None:
+        self.copied_bytes += count
+        if self.copied_bytes > _MOST_COPIED_BYTES:
+            raise ValueError("too large")
+
     def _read_layout(self, words: list[str]) -> None:
-        self._count_allocations(_parse_number(words[1]))
+        self._count_entries(_parse_number(words[1]))
         table = np.frombuffer(self._take_bytes(_parse_number(words[1]) * ALLOCATION.itemsize), ALLOCATION)
         layout: list[tuple[int, int, int]] = table.tolist()
         ends = [start + size for start, size, _ in layout]
@@ -239,22 +247,30 @@ class _Reader:
     def _read_global(self, words: list[str]) -> None:
         if not _SYMBOL.match(words[1]):
             raise ValueError("a bad name")
-        self.variables = self.variables | {words[1]: self.contents[_parse_number(words[2])]}
+        self.variables[words[1]] = self.contents[_parse_number(words[2])]
+        self.launch_variables = None
+
+    def _copy_variables(self) -> Mapping[str, bytes]:
+        """The variables as they are now, for a launch; launches between two changes share them."""
+        if self.launch_variables is None:
+            self._count_entries(len(self.variables))
+            self.launch_variables = dict(self.variables)
+        return self.launch_variables
 
     def _read_module(self, words: list[str]) -> None:
         elf, size = self.contents[_parse_number(words[1])], _parse_number(words[2])
-        self.module_bytes += max(size, len(elf))
-        if self.module_bytes > _MOST_MODULE_BYTES:
-            raise ValueError("too large")
+        self._count_copied_bytes(max(size, len(elf)))
         self.modules.append((elf.ljust(size, b"\0"), self.contents[_parse_number(words[3])]))
 
     def _read_variant(self, words: list[str]) -> None:
-        self.variant = self.contents[_parse_number(words[1])].decode()
+        text = self.contents[_parse_number(words[1])]
+        self._count_copied_bytes(len(text))
+        self.variant = text.decode()
 
     def _read_launch(self, words: list[str]) -> None:
         _, symbol, *numbers = words
         line = _LaunchLine.parse(numbers)
-        self._count_allocations(len(self.allocations))
+        self._count_entries(len(self.allocations))
         arguments = self._take_bytes(line.argument_bytes)
         allocations = self._place_contents(line.contents)
         if not _SYMBOL.match(symbol):
@@ -270,7 +286,7 @@ class _Reader:
             by_data=line.by_data,
             arguments=arguments,
             allocations=allocations,
-            variables=self.variables,
+            variables=self._copy_variables(),
             module=self.modules[line.module - 1] if line.module else None,
             after_read=self.after_read,
             after_loss=self.after_loss,

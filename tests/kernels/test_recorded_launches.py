@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import struct
+import time
 from pathlib import Path
 
 import needs
@@ -20,6 +21,7 @@ from hipsynth.profiling.preview.interpret import Interpreter
 from hipsynth.profiling.preview.launch import DeviceLaunch
 from hipsynth.profiling.preview.programs import device_code, find_launches, interpret_all
 from hipsynth.profiling.preview.record import HostCode, Recording, host_text
+from hipsynth.simulator import launch_record
 from hipsynth.simulator.devices import load_device
 from hipsynth.simulator.launch_record import FILE, parse_recording
 
@@ -327,6 +329,34 @@ def test_a_forged_record_takes_no_memory_of_its_reader() -> None:
     launches = b"launch add 0 1 1 1 64 1 1 0 0 0 0 0\n" * 400
     made = parse_recording(b"layout 50000\n" + allocations + launches).launches
     assert 0 < len(made) < 100, "those beyond the limit are left out"
+
+
+def test_a_forged_record_takes_no_time_of_its_reader() -> None:
+    launch = b"launch add 0 1 1 1 64 1 1 0 0 0 0 0\n"
+    variables = b"".join(b"global v%d 0\n" % i for i in range(100_000))
+    start = time.process_time()
+    (made,) = parse_recording(b"contents 0\n" + variables + launch).launches
+    assert time.process_time() - start < 10 and len(made.variables) == 100_000
+    changing = b"contents 0\n" + variables + (b"global v0 0\n" + launch) * 1000
+    assert 0 < len(parse_recording(changing).launches) < 100, "those beyond the limit are left out"
+    with pytest.raises(BadInput, match="too large"):
+        parse_recording(b"contents 4096\n" + b" " * 4096 + b"variant 0\n" * 60_000)
+
+
+@pytest.mark.parametrize("line", [b"contents 0\n", b"module 0 0 0\n", b"refused a 0\n"])
+def test_lines_of_a_record_beyond_a_limit_are_left_out(monkeypatch: pytest.MonkeyPatch, line: bytes) -> None:
+    monkeypatch.setattr(launch_record, "_MOST_ENTRIES", 50)
+    launch = b"launch add 0 1 1 1 64 1 1 0 0 0 0 0\n"
+    assert len(parse_recording(b"contents 0\n" + line * 40 + launch).launches) == 1
+    assert not parse_recording(b"contents 0\n" + line * 50 + launch).launches
+
+
+def test_launches_have_the_variables_of_their_time() -> None:
+    launch = b"launch add 0 1 1 1 64 1 1 0 0 0 0 0\n"
+    contents = b"contents 1\nacontents 1\nb"
+    made = parse_recording(contents + launch + b"global v 0\n" + launch * 2 + b"global v 1\n" + launch).launches
+    assert [dict(each.variables) for each in made] == [{}, {"v": b"a"}, {"v": b"a"}, {"v": b"b"}]
+    assert made[1].variables is made[2].variables
 
 
 def test_an_edit_on_which_launches_may_depend_runs_the_host_again(monkeypatch: pytest.MonkeyPatch) -> None:
