@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import gzip
+import io
 import json
 import re
 import warnings
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,7 @@ from hipsynth.core.files import read_regular, replace_atomically
 DEFAULT_LEFT = "2"  # LightGBM's decision_type of a numerical split of a column without missing values
 ROWS_AT_ONCE = 512
 MOST_BYTES = 40 << 20  # of a model's file
+MOST_TEXT_BYTES = 160 << 20  # of the text in it, which is about three times as long
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
 Number = TypeVar("Number", np.int64, np.float64)
@@ -74,12 +77,21 @@ def save_model(path: Path, version: int, members: Mapping[str, object]) -> None:
 def load_model(path: Path, version: int, build: Callable[[dict[str, Any]], M]) -> M:
     """Builds a model of what save_model() wrote. Raises BadInput for a file that is damaged or of another version."""
     try:
-        document = json.loads(gzip.decompress(read_regular(path, MOST_BYTES)))
+        document = json.loads(_decompress(read_regular(path, MOST_BYTES)))
         if document["version"] != version:
             raise ValueError(f"version {document['version']}, this program reads {version}")
         return build(document)
-    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadInput(f"{path}: not a usable model", cause=str(error), remedy="train it again") from error
+
+
+def _decompress(data: bytes) -> bytes:
+    """The text that gzip packed. Raises ValueError if it is longer than MOST_TEXT_BYTES: a few bytes can hold GiB."""
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        text = file.read(MOST_TEXT_BYTES + 1)
+    if len(text) > MOST_TEXT_BYTES:
+        raise ValueError(f"its text is longer than {MOST_TEXT_BYTES >> 20} MiB")
+    return text
 
 
 def _sum_leaves(nodes: _Nodes, rows: Floats) -> Floats:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from hipsynth.core.errors import BadInput
 from hipsynth.profiling.metrics.definitions import answer_ids
+from hipsynth.training.analytic import trees
 from hipsynth.training.analytic.model import (
     DURATION,
     AnalyticModel,
@@ -103,6 +105,8 @@ def test_a_saved_model_predicts_the_same_and_bytes_are_equal(biased: AnalyticMod
     [
         b"",
         b"not gzip",
+        gzip.compress(bytes(4000), mtime=0)[:12] + b"x" * 40,
+        gzip.compress(b"[" * 100_000, mtime=0),
         gzip.compress(b"[]", mtime=0),
         gzip.compress(b"{}", mtime=0),
         gzip.compress(json.dumps({"version": 999}).encode(), mtime=0),
@@ -111,13 +115,28 @@ def test_a_saved_model_predicts_the_same_and_bytes_are_equal(biased: AnalyticMod
             mtime=0,
         ),
     ],
-    ids=["empty", "not_gzip", "list", "no_version", "future_version", "no_trees"],
+    ids=["empty", "not_gzip", "bad_blocks", "deep", "list", "no_version", "future_version", "no_trees"],
 )
 def test_a_damaged_model_is_bad_input(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "predictor.json.gz"
     path.write_bytes(data)
     with pytest.raises(BadInput, match="not a usable model"):
         AnalyticModel.load(path)
+
+
+def test_a_small_file_that_unpacks_to_a_large_text_is_bad_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trees, "MOST_TEXT_BYTES", 1 << 20)
+    path = tmp_path / "predictor.json.gz"
+    path.write_bytes(gzip.compress(bytes(1 << 20), mtime=0) * 64)
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadInput, match="longer than"):
+            AnalyticModel.load(path)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_too_few_examples_are_bad_input() -> None:
