@@ -25,12 +25,13 @@ from hipsynth.toolchain import find_toolchain, sandbox
 LIMITS = sandbox.SandboxLimits(cpu_s=1e6, memory_bytes=4 << 30, file_bytes=1 << 20, threads=64)
 PARSE_SERVER = "hipsynth.source.parse_server"
 MOST_ANSWER_BYTES = 64 << 20
+ANSWER_SECONDS = 300.0  # of processor time for one request; also of waiting without any
 
 R = TypeVar("R")
 
 
 class ParserLost(HipsynthError):
-    """The process that parses ended without an answer: a crash of libclang, or too much memory."""
+    """The process that parses gave no answer: a crash of libclang, or too much memory or time."""
 
     reason = Reason.WORKER_DIED
 
@@ -39,7 +40,7 @@ def parse_isolated(text: str, config: ParseConfig, isolate: bool = True) -> Pars
     """The tokens of a program and what they refer to, parsed in the sandbox; quoted includes are not found.
 
     It lists the functions that the text defines; kinds of cursors and the words of headers are left empty. Raises
-    UnparsableProgram for code that cannot be parsed, ParserLost if the parser crashes.
+    UnparsableProgram for code that cannot be parsed, ParserLost if the parser crashes or takes too long.
     """
     prepare_preambles(text.encode(), config.include, config)
     session = ParserSession(PARSE_SERVER, config, None, isolate)
@@ -68,8 +69,8 @@ class ParserSession:
     def ask(self, name: str, request: object, read: Callable[[object], R]) -> R:
         """Sends a request (a document) about the program `name` and decodes the answer's JSON by `read`.
 
-        Raises ParserLost if the parser crashes, or if `read` rejects its answer with ValueError or the like: then the
-        process is ended, too.
+        Raises ParserLost if the parser crashes or takes too long (reason "timeout"), or if `read` rejects its answer
+        with ValueError or the like: then the process is ended, too.
         """
         answer = _process_for(self).ask(json.dumps(document_json(request)).encode() + b"\n")
         try:
@@ -100,10 +101,14 @@ class _Process:
 
     def ask(self, request: bytes) -> bytes:
         try:
-            return self.session.ask(request, MOST_ANSWER_BYTES)
+            return self.session.ask(request, MOST_ANSWER_BYTES, ANSWER_SECONDS)
         except EOFError as error:
             close_parser()
             raise ParserLost("the parser crashed or took too much memory", cause=str(error)) from None
+        except TimeoutError as error:
+            close_parser()
+            problem = "the program cannot be parsed in time"
+            raise ParserLost(problem, cause=str(error), remedy="make it simpler", reason=Reason.TIMEOUT) from None
 
 
 _process: _Process | None = None

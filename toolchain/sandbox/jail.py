@@ -218,6 +218,11 @@ def supervisor_path() -> Path:
     )
 
 
+def creation_failure(problem: str) -> MissingDependency:
+    """The error for a sandbox that could not be created; `problem`: what bubblewrap said."""
+    return MissingDependency("the sandbox could not be created", cause=problem, remedy="see `synth doctor`")
+
+
 class _Pool:
     """The idle jails of this process, the most recently used last."""
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hipsynth.core.errors import MissingDependency
 from hipsynth.toolchain.sandbox import bubblewrap, jail
 from hipsynth.toolchain.sandbox.limits import JobEnd, SandboxLimits, SandboxResult
 from hipsynth.toolchain.sandbox.monitor import OutputClosed, SandboxLost, Watch
@@ -66,7 +65,7 @@ def run_sandboxed(
                     problem = leased.creation_error()
                 except SandboxLost as lost:
                     problem = str(lost)
-    raise MissingDependency("the sandbox could not be created", cause=problem, remedy="see `synth doctor`")
+    raise jail.creation_failure(problem)
 
 
 def _run_in_copy(leased: jail.Jail, scratch: Path, watch_job: Callable[[jail.Jail], SandboxResult]) -> SandboxResult:
