@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.core.installation import set_up_by
-from hipsynth.core.reasons import Reason
 from hipsynth.library.device_profile import DeviceProfile
 
 if TYPE_CHECKING:
@@ -158,6 +157,6 @@ def _attach_device(table: DeviceTable, opened: Channel, resources: ExitStack) ->
 
 
 def _make_failure(reason: str, message: str) -> Exception:
-    from hipsynth.simulator.errors import CORE_REASONS
+    from hipsynth.simulator.errors import reason_of_core
 
-    return KernelFailed(message, reason=CORE_REASONS.get(reason, Reason.INTERNAL_ERROR))
+    return KernelFailed(message, reason=reason_of_core(reason))

@@ -22,10 +22,17 @@ CORE_REASONS: dict[str, Reason] = {
     "bad_spec": Reason.BAD_CONFIGURATION,
     "bad_work": Reason.INTERNAL_ERROR,
 }
+_NO_REASONS = frozenset({"", "ran", "lost"})  # of launches that were executed, or were not tried
 REMEDIES = {
     "bad_code_object": "leave sections and notes of code objects to the compiler, and make device arrays smaller",
     "out_of_memory": "make arrays smaller",
 }
+
+
+def reason_of_core(outcome: str) -> Reason:
+    """Our reason for one of the core, or for the outcome of a recorded launch: NONE if it did not fail,
+    INTERNAL_ERROR if the core has no such reason."""
+    return Reason.NONE if outcome in _NO_REASONS else CORE_REASONS.get(outcome, Reason.INTERNAL_ERROR)
 
 
 class SimError(BadInput):
@@ -34,6 +41,6 @@ class SimError(BadInput):
 
     def __init__(self, reason: str, message: str) -> None:
         remedy = REMEDIES.get(reason, "correct the device code, or its launches")
-        ours = CORE_REASONS.get(reason, Reason.INTERNAL_ERROR)
+        ours = reason_of_core(reason)
         super().__init__("the device code cannot be simulated", cause=message, remedy=remedy, reason=ours)
         self.args = (reason, message)

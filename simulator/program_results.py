@@ -8,15 +8,14 @@ per dispatch from here on.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
 from hipsynth.core.documents import from_json
 from hipsynth.core.kernel_record import KernelRecord
-from hipsynth.core.reasons import Reason
 from hipsynth.simulator import instructions
 from hipsynth.simulator.budget_outcome import Spending
-from hipsynth.simulator.errors import CORE_REASONS
+from hipsynth.simulator.errors import CORE_REASONS, reason_of_core
 from hipsynth.simulator.observation import MOST_OUTPUTS, Output
 from hipsynth.simulator.run_result import FaultPlace, Notice, RunResult
 from hipsynth.simulator.transfers import Transfer
@@ -28,6 +27,7 @@ MOST_DISPATCHES, MOST_WARNINGS, MOST_NOTICES, MOST_PARTS, MOST_TRANSFERS = 64, 1
 TEXT_CHARS, KEY_CHARS = 1 << 16, 100
 LARGEST = 2**63 - 1
 _NOT_MEASURED = frozenset({"name", "metrics", "source"})  # set by the tool
+_REASONS_OF: Mapping[str, Collection[str]] = {"ok": ("",), "failed": CORE_REASONS.keys()}  # by status
 _SUMS = ("duration_ns", "counters", "limits", "work", "traffic")  # over a kernel's dispatches
 
 
@@ -87,10 +87,8 @@ def _check_texts(value: Any) -> None:
 
 
 def _decode_document(record: Mapping[str, Any]) -> RunResult:
-    reason, count = CORE_REASONS.get(record["reason"], Reason.NONE), record["dispatch_count"]
-    if (record["status"], bool(reason)) not in (("ok", False), ("failed", True)) or bool(record["reason"]) != bool(
-        reason
-    ):
+    reason, count = reason_of_core(record["reason"]), record["dispatch_count"]
+    if record["reason"] not in _REASONS_OF.get(record["status"], ()):
         raise ValueError("its status or reason is unknown")
     refused = record["refused_launches"]
     if type(count) is not int or type(refused) is not int or type(record["clock_ns"]) not in (int, float):

@@ -29,6 +29,7 @@ from hipsynth.core.time_limit import charge_seconds
 from hipsynth.profiling.preview.launch import DeviceBuffer, DeviceLaunch, is_number, is_read_only, parameter_types
 from hipsynth.simulator import api
 from hipsynth.simulator.devices import DeviceTable
+from hipsynth.simulator.errors import reason_of_core
 from hipsynth.simulator.launch_record import (
     FILE,
     MOST_BYTES,
@@ -304,7 +305,7 @@ def as_launches(recorded: Sequence[RecordedLaunch], signatures: Mapping[str, str
             after_loss=record.after_loss,
             language=language,
             meta=meta,
-            failure=Reason.of(record.outcome) if record.outcome in set(Reason) else Reason.NONE,
+            failure=reason_of_core(record.outcome),
             in_a_row=record.in_a_row,
             cold=record.cold,
             starts_cold=record.starts_cold,

@@ -351,6 +351,20 @@ def test_lines_of_a_record_beyond_a_limit_are_left_out(monkeypatch: pytest.Monke
     assert not parse_recording(b"contents 0\n" + line * 50 + launch).launches
 
 
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        ("", Reason.NONE), ("ran\n", Reason.NONE), ("lost\n", Reason.NONE), ("failed trap\n", Reason.TRAP),
+        ("failed bad_launch\n", Reason.BAD_CODE_OBJECT), ("failed time_limit\n", Reason.TIMEOUT),
+        ("failed bad_spec\n", Reason.BAD_CONFIGURATION), ("failed bad_work\n", Reason.INTERNAL_ERROR),
+        ("failed of_its_own\n", Reason.INTERNAL_ERROR),
+    ],
+)  # fmt: skip
+def test_a_launch_that_failed_has_the_reason_of_it(end: str, reason: Reason) -> None:
+    made = parse_recording(b"launch add 0 1 1 1 64 1 1 0 0 0 0 0\n" + end.encode()).launches
+    assert [launch.failure for launch in record.as_launches(made, {})] == [reason]
+
+
 def test_launches_have_the_variables_of_their_time() -> None:
     launch = b"launch add 0 1 1 1 64 1 1 0 0 0 0 0\n"
     contents = b"contents 1\nacontents 1\nb"
