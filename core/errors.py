@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hipsynth.core.reasons import Reason
@@ -47,6 +47,10 @@ class HipsynthError(Exception):
     def __str__(self) -> str:
         return self._compose_text("")
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """For pickle: the error as it is, whatever its class takes to be made."""
+        return _copy_error, (type(self), self.args, self.__dict__)
+
     def describe(self) -> str:
         """What happened, why, and what to do; of a compiler all messages, where str() has the first."""
         return str(self)
@@ -60,6 +64,13 @@ class HipsynthError(Exception):
         if self.remedy:
             parts.append(f"  try:   {self.remedy}")
         return "\n".join(parts)
+
+
+def _copy_error(kind: type[HipsynthError], args: tuple[object, ...], members: Mapping[str, object]) -> HipsynthError:
+    """The error with these arguments and members, made without its class's __init__."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(members)
+    return error
 
 
 class UsageError(HipsynthError):

@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import time
@@ -136,13 +137,23 @@ def _serve_items(connection: Connection, function: Callable[[T], object]) -> Non
         try:
             answer: tuple[bool, object] = (True, function(item))
         except Exception as error:
-            answer = (False, error)
+            answer = (False, _portable_error(error))
         try:
             connection.send(answer)
         except (BrokenPipeError, ConnectionResetError):
             return
         except Exception as error:  # a result that cannot be pickled fails only this item
             connection.send((False, HipsynthError(f"the result cannot be sent: {error}", reason=Reason.INTERNAL_ERROR)))
+
+
+def _portable_error(error: Exception) -> Exception:
+    """The error, or one that says the same if another process cannot read it."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        reason = error.reason if isinstance(error, HipsynthError) else Reason.INTERNAL_ERROR
+        return HipsynthError(f"{type(error).__name__}: {error}", reason=reason)
+    return error
 
 
 def _exit_on_signal(*_: object) -> None:
@@ -285,10 +296,15 @@ class _Pool(Generic[T, R]):
         """The worker's result; None if it died and its item will be retried."""
         self.busy.remove(worker)
         try:
-            ok, value = worker.connection.recv()
+            answer = worker.connection.recv_bytes()
         except (EOFError, OSError):
             return self._bury_worker(worker)
         self.idle.append(worker)
+        try:
+            ok, value = pickle.loads(answer)
+        except Exception as error:  # a result that cannot be read fails only this item
+            problem = f"the result cannot be read: {type(error).__name__}: {error}"
+            return ItemOutcome(worker.index, error=HipsynthError(problem, reason=Reason.INTERNAL_ERROR))
         return ItemOutcome(worker.index, value=value) if ok else ItemOutcome(worker.index, error=value)
 
     def _bury_worker(self, worker: _Worker[T]) -> ItemOutcome[R] | None:

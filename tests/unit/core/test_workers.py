@@ -17,7 +17,9 @@ import pytest
 
 from hipsynth.core import stop_signal
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
+from hipsynth.core.reasons import Reason
 from hipsynth.core.workers import ItemOutcome, WorkerDied, WorkerTimeout, map_unordered, use_outcomes
+from hipsynth.synth.llm.endpoint import NoAnswer
 
 
 def work(item: int) -> int:
@@ -41,6 +43,32 @@ def work(item: int) -> int:
 
 def unpicklable(item: int) -> Any:
     return lambda: item
+
+
+class OneSided(Exception):
+    """An error that pickle writes but cannot read."""
+
+    def __init__(self, number: int, text: str) -> None:
+        super().__init__(f"{number} {text}")
+
+
+def refuse_to_be_read() -> Any:
+    raise ValueError("only on this side")
+
+
+class Unreadable:
+    def __reduce__(self) -> Any:
+        return refuse_to_be_read, ()
+
+
+def fail_in_ways(item: int) -> Any:
+    if item == 0:
+        raise OneSided(7, "words")
+    if item == 1:
+        return Unreadable()
+    if item == 2:
+        raise NoAnswer(Reason.RATE_LIMITED, "busy", again=True, wait_s=3.0, status=429)
+    return item
 
 
 def die_once(path: str) -> str:
@@ -101,6 +129,16 @@ def test_a_result_that_cannot_be_sent_is_the_items_failure() -> None:
     assert "cannot be sent" in str(outcome.error)
 
 
+def test_a_result_or_error_that_cannot_be_read_is_the_items_failure() -> None:
+    one_sided, unreadable, busy, fine = ordered(map_unordered(fail_in_ways, range(4), workers=1))
+    assert "OneSided: 7 words" in str(one_sided.error) and "only on this side" in str(unreadable.error)
+    error = busy.error
+    assert isinstance(error, NoAnswer) and fine.get() == 3
+    assert (error.what, error.reason, error.code, error.again, error.wait_s) == (
+        "busy", Reason.RATE_LIMITED, "http_429", True, 3.0
+    )  # fmt: skip
+
+
 def test_stopping_early_leaves_no_process() -> None:
     for _ in map_unordered(work, [1, 16, 16], workers=2):
         break
@@ -109,6 +147,7 @@ def test_stopping_early_leaves_no_process() -> None:
 
 INTERRUPTED = """
 from test_workers import work
+from hipsynth.core.reasons import Reason
 from hipsynth.core.workers import map_unordered
 if __name__ == "__main__":
     try:
@@ -135,6 +174,7 @@ def test_interrupting_ends_the_workers(tmp_path: Path) -> None:
 
 OWN_FUNCTION = """
 from dataclasses import dataclass
+from hipsynth.core.reasons import Reason
 from hipsynth.core.workers import map_unordered
 @dataclass
 class Job:
@@ -156,6 +196,7 @@ def test_workers_find_a_function_of_the_script_itself(tmp_path: Path) -> None:
 
 COLLECTED = """
 from test_workers import work
+from hipsynth.core.reasons import Reason
 from hipsynth.core.workers import map_unordered, use_outcomes
 if __name__ == "__main__":
     outcomes = map_unordered(work, [17, 17, 17], workers=2, collect_interrupted=True)
