@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import importlib
 import json
 import os
@@ -18,7 +17,15 @@ from hipsynth.cli.exit_codes import exit_code_rows
 from hipsynth.cli.usage_errors import usage_error
 from hipsynth.core import stop_signal
 from hipsynth.core.documents import to_json
-from hipsynth.core.errors import BadInput, ErrorDocument, HipsynthError, UsageError, suggest_name
+from hipsynth.core.errors import (
+    BadInput,
+    ErrorDocument,
+    HipsynthError,
+    UsageError,
+    is_disk_full,
+    locate_defect,
+    suggest_name,
+)
 from hipsynth.core.installation import explain_import
 from hipsynth.core.reasons import Reason
 
@@ -154,7 +161,7 @@ def speak_utf8() -> None:
 
 def unusable_file_error(error: OSError) -> BadInput:
     """The typed error for an error of the operating system."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if is_disk_full(error):
         remedy = "free some space; TMPDIR names another folder for temporary files"
         return BadInput("there is no space left for a file", cause=str(error), remedy=remedy, reason=Reason.DISK_FULL)
     return BadInput(
@@ -170,10 +177,10 @@ class InternalError(HipsynthError):
     reason = Reason.INTERNAL_ERROR
 
     def __init__(self, error: Exception) -> None:
-        last = traceback.extract_tb(error.__traceback__)[-1]
+        file, line = locate_defect(error)
         super().__init__(
             f"hipsynth itself failed: {type(error).__name__}: {error}",
-            cause=f"a defect, seen at {last.filename}:{last.lineno}",
+            cause=f"a defect, seen at {file}:{line}",
             remedy="report it with the output that HIPSYNTH_TRACEBACK=1 adds",
         )
 

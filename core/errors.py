@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import re
+import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from hipsynth.core.reasons import Reason
 
@@ -22,6 +25,17 @@ def suggest_name(name: str, known: Iterable[str]) -> str:
 def name_scratch_sources(text: str, file: str) -> str:
     """A message with `file` in place of the names of sources in scratch folders, which say nothing to the reader."""
     return _SCRATCH_SOURCE.sub(lambda _: file, text)
+
+
+def is_disk_full(error: OSError) -> bool:
+    """Whether there is no space left: on the disk, in the user's share of it, or in what one file may have."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def locate_defect(error: BaseException) -> tuple[Path, int]:
+    """(file, line) where an error was raised; (Path("?"), 0) if it never was."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return (Path(frames[-1].filename), frames[-1].lineno or 0) if frames else (Path("?"), 0)
 
 
 class HipsynthError(Exception):

@@ -4,8 +4,6 @@ that cannot hang, exhaust the memory or leave a folder."""
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import hashlib
 import os
 import re
@@ -19,7 +17,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import TextIO
 
-from hipsynth.core.errors import BadInput
+from hipsynth.core.errors import BadInput, is_disk_full
+from hipsynth.core.locks import release_lock, take_own_lock
 from hipsynth.core.reasons import Reason
 
 PARTIAL = ".partial"
@@ -155,7 +154,7 @@ def _read_error(path: Path, error: OSError | ValueError) -> BadInput:
 
 def write_error(path: Path, error: OSError) -> BadInput:
     """The BadInput that reports a failed write; its reason is "disk_full" if there is no space left."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+    if is_disk_full(error):
         return BadInput(
             f"{path}: cannot be written, no space left",
             cause=str(error),
@@ -247,42 +246,42 @@ def sole_writer(folder: Path) -> Iterator[None]:
 
     Processes forked in the block do not hold the lock: it ends with this process, however that ends.
     """
+    descriptor = lock_writing(folder, folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise write_error(folder, error) from error
-    _locks.add(descriptor)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        for path in folder.iterdir():
-            if _UNFINISHED.search(path.name):  # its writer is dead: the lock is ours
-                _remove_path(path)
-    except BlockingIOError as error:
-        _release_lock(descriptor)
-        raise BadInput(f"{folder}: another command is writing to it", remedy="wait until it ends") from error
-    except OSError:  # a file system without locks
-        pass
-    try:
+        _remove_unfinished(folder)
         yield
     finally:
-        _release_lock(descriptor)
+        release_lock(descriptor)
 
 
-_locks: set[int] = set()
+def lock_writing(folder: Path, path: Path, flags: int) -> int:
+    """Makes the folder and opens and locks `path`, which keeps other writers of the folder out until release_lock().
+
+    `flags`: for os.open. Returns the descriptor. Raises BadInput if another process has the lock, or it cannot be
+    taken.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, flags | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise write_error(folder, error) from error
+    try:
+        if take_own_lock(descriptor):
+            return descriptor
+        raise BadInput(f"{folder}: another command is writing to it", remedy="wait until it ends")
+    except BaseException as error:
+        release_lock(descriptor)
+        raise (write_error(folder, error) if isinstance(error, OSError) else error) from None
 
 
-def _release_lock(descriptor: int) -> None:
-    _locks.discard(descriptor)
-    os.close(descriptor)
-
-
-def _release_after_fork() -> None:
-    for descriptor in list(_locks):
-        _release_lock(descriptor)
-
-
-os.register_at_fork(after_in_child=_release_after_fork)
+def _remove_unfinished(folder: Path) -> None:
+    """Removes what replace_atomically() left in a folder whose lock is ours: its writers are dead."""
+    try:
+        for path in folder.iterdir():
+            if _UNFINISHED.search(path.name):
+                _remove_path(path)
+    except OSError as error:
+        raise write_error(folder, error) from error
 
 
 def _replace_folder(fresh: Path, path: Path, is_finished: Callable[[Path], bool]) -> None:

@@ -22,13 +22,13 @@ from dataclasses import dataclass
 from multiprocessing import util
 from pathlib import Path
 
-from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency
+from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency, is_disk_full
+from hipsynth.core.locks import take_lock
 from hipsynth.core.reasons import Reason
 
 PREFIX = "hipsynth-process-"
 KeepFolder = Callable[[contextlib.AbstractContextManager[Path]], Path]  # ExitStack.enter_context, or a verb's
 _AS_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 _ATTEMPTS = 100
 
 
@@ -82,7 +82,7 @@ def process_folder() -> Path:
 
 
 def _unusable_folder_error(place: Path, error: OSError) -> HipsynthError:
-    if error.errno in _FULL:
+    if is_disk_full(error):
         remedy = "free some space there, or set TMPDIR to a folder with space; what is finished is kept"
         return BadInput(
             f"{place}: no space for temporary files", cause=str(error), remedy=remedy, reason=Reason.DISK_FULL
@@ -94,25 +94,13 @@ def _unusable_folder_error(place: Path, error: OSError) -> HipsynthError:
 def _make_process_folder(place: Path) -> _ProcessFolder:
     while True:
         path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
-        with contextlib.suppress(FileNotFoundError):  # another process took it for abandoned before it was locked
+        # Another process may take it for abandoned before it is locked.
+        with contextlib.suppress(FileNotFoundError), contextlib.ExitStack() as stack:
             descriptor = os.open(path, _AS_FOLDER)
-            if _try_lock(descriptor) and path.stat().st_ino == os.fstat(descriptor).st_ino:
+            stack.callback(os.close, descriptor)
+            if take_lock(descriptor) and path.stat().st_ino == os.fstat(descriptor).st_ino:
+                stack.pop_all()
                 return _ProcessFolder(path, descriptor)
-            os.close(descriptor)
-
-
-def _try_lock(descriptor: int) -> bool:
-    """Takes the lock of a folder; False if another process has it.
-
-    True on file systems without locks: there nobody can take the lock, and no folder is ever taken for abandoned.
-    """
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def _remove_own() -> None:

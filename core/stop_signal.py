@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import signal
 from collections.abc import Callable
 from types import FrameType
 
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _received: list[int] = []
 
 
@@ -18,6 +21,12 @@ def remember_signal(number: int, _frame: object = None) -> None:
 def stop_requested() -> bool:
     """Whether a signal to stop was remembered: finish the item at hand, then return what there is."""
     return bool(_received)
+
+
+def request_signal_at_parents_end(number: int) -> None:
+    """From now on this process gets the signal when its parent ends, whatever it does then. Linux only."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
 
 
 def end_at_signals(clean_up: Callable[[], None] = lambda: None) -> None:

@@ -6,7 +6,6 @@ If a worker dies, its item is retried once and then reported as failed; other it
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import multiprocessing
 import os
 import pickle
@@ -32,7 +31,6 @@ R = TypeVar("R")
 
 ENGINES = ("local", "ray")
 _ATTEMPTS = 2
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _HELD = (signal.SIGINT, signal.SIGUSR1)
 _GRACE_S = 8  # time for a worker to end its child processes
 _LAST_S = 10  # time for a worker to return what it has of an interrupted item
@@ -165,8 +163,7 @@ def _exit_on_signal(*_: object) -> None:
 def end_with_parent() -> None:
     """Requests SIGTERM when the parent dies, which a busy worker would not notice otherwise. Linux only."""
     parent = multiprocessing.parent_process()
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+    stop_signal.request_signal_at_parents_end(signal.SIGTERM)
     if parent is not None and parent.pid != os.getppid():  # the parent died before prctl
         _exit_on_signal()
 

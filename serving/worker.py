@@ -8,21 +8,19 @@ input closes, so no worker outlives the server.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import math
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Callable
 from types import FrameType
 from typing import BinaryIO
 
+from hipsynth.core import stop_signal
 from hipsynth.core.documents import to_json
-from hipsynth.core.errors import CompileFailed, ErrorDocument, HipsynthError, name_scratch_sources
+from hipsynth.core.errors import CompileFailed, ErrorDocument, HipsynthError, locate_defect, name_scratch_sources
 from hipsynth.core.reasons import Reason
-from hipsynth.core.stop_signal import is_importing
 
 HEADER = 8  # bytes of a length
 TAKEN = bytes(HEADER)
@@ -31,7 +29,6 @@ Answer = Callable[
     [str, object, ReportProgress], object
 ]  # of a kind of request and its JSON; what to report of long work
 SENT = "kernel.hip"  # what messages call the text that was sent
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 class RequestCancelled(BaseException):
@@ -49,7 +46,7 @@ class RequestLoop:
     def _give_up(self, _: int, frame: FrameType | None) -> None:
         """Raises RequestCancelled, but not within an import: a module that is half loaded may never load again. The
         server repeats its signal."""
-        if self.busy and not is_importing(frame):
+        if self.busy and not stop_signal.is_importing(frame):
             self.busy = False
             raise RequestCancelled
 
@@ -117,8 +114,8 @@ def handle_request(request: bytes, answer: Answer, report: ReportProgress) -> di
     except HipsynthError as error:
         return {"problem": to_json(problem_of(error))}
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        cause = f"{type(error).__name__}, seen at {os.path.basename(last.filename)}:{last.lineno}"  # noqa: PTH119
+        file, line = locate_defect(error)
+        cause = f"{type(error).__name__}, seen at {file.name}:{line}"
         remedy = "report it with the source"
         failure = HipsynthError("hipsynth itself failed", cause=cause, remedy=remedy, reason=Reason.INTERNAL_ERROR)
         return {"problem": to_json(problem_of(failure))}
@@ -134,8 +131,7 @@ def problem_of(error: HipsynthError) -> ErrorDocument:
 def main(answer: Answer = answer_request) -> None:
     """Serves standard input and output until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends its workers
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)  # also in native code
+    stop_signal.request_signal_at_parents_end(signal.SIGKILL)  # also in native code
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     if len(sys.argv) > 1:
         os.nice(int(sys.argv[1]))  # executed programs give way to predictions

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from hipsynth.core.errors import HipsynthError
 from hipsynth.core.files import copy_regular, replace_atomically, write_whole
+from hipsynth.core.locks import take_lock
 from hipsynth.toolchain import locate, sandbox
 from hipsynth.toolchain.driver import CompileLimits, DriverCommands, precompiled_folder, run_tool
 
@@ -93,9 +93,7 @@ _USED, _BUILDING = "used", "building"  # what a header's lock file says
 def _build_header(path: Path, toolchain: locate.Toolchain, template: DriverCommands, limits: CompileLimits) -> bool:
     """Builds the header if this is the time to do so (see `use_header`); whether it is there."""
     with (path.parent / f"{path.stem}.lock").open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not take_lock(lock.fileno()):
             return False
         if path.exists():
             return True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import math
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -14,8 +13,9 @@ from types import TracebackType
 import pyarrow as pa
 
 from hipsynth.core.errors import BadInput
-from hipsynth.core.files import PARTIAL, write_error
+from hipsynth.core.files import PARTIAL, lock_writing
 from hipsynth.core.journal import Journal, damaged_record, read_at, read_records, remove_damaged_lines
+from hipsynth.core.locks import release_lock
 from hipsynth.core.program import ProgramRecord, is_id
 from hipsynth.core.reasons import Reason
 from hipsynth.core.store import rebuild
@@ -115,23 +115,12 @@ class CorpusWriter:
 
     def __init__(self, path: Path | str, metric_ids: Sequence[str], *, repair: bool = False) -> None:
         self.root = Path(path)
-        try:
-            self.root.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(self.root / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-        except OSError as error:
-            raise write_error(self.root, error) from error
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(self._lock)
-            raise BadInput(f"{self.root}: another command is writing to it", remedy="wait until it ends") from error
-        except OSError:  # a file system without locks
-            pass
+        self._lock = lock_writing(self.root, self.root / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
         try:
             self._dropped: tuple[str, ...] = ()
             self._load_existing(tuple(metric_ids), repair)
         except BaseException:
-            os.close(self._lock)
+            release_lock(self._lock)
             raise
 
     def _load_existing(self, metric_ids: tuple[str, ...], repair: bool) -> None:
@@ -289,7 +278,7 @@ class CorpusWriter:
                 self.compact()
         finally:
             self._journal.close()
-            os.close(self._lock)
+            release_lock(self._lock)
 
     def __enter__(self) -> CorpusWriter:
         return self

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import functools
 import os
 import traceback
@@ -11,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipsynth.core import stop_signal
-from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency, UsageError
+from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency, UsageError, is_disk_full, locate_defect
 from hipsynth.core.program import Program, ProgramRun
 from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import scratch_folder
@@ -102,21 +101,16 @@ def _run_in(job: MatrixJob, target: Target, run: ProgramRun, scratch: Path) -> T
         full = read_messages(details).disk_full  # no fault of the program, to be tried again
         return failed_result(target, Reason.DISK_FULL if full else error.reason, details)
     except Exception as error:
-        return failed_result(
-            target, _os_reason(error) if isinstance(error, OSError) else Reason.INTERNAL_ERROR, describe_defect(error)
-        )
+        full = isinstance(error, OSError) and is_disk_full(error)
+        return failed_result(target, Reason.DISK_FULL if full else Reason.INTERNAL_ERROR, describe_defect(error))
 
 
 def describe_defect(error: Exception) -> str:
     """Describes an unexpected exception: message and location, or the traceback if HIPSYNTH_TRACEBACK is set."""
     if os.environ.get("HIPSYNTH_TRACEBACK"):
         return "".join(traceback.format_exception(error))
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error}, at {last.filename}:{last.lineno}"
-
-
-def _os_reason(error: OSError) -> Reason:
-    return Reason.DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else Reason.INTERNAL_ERROR
+    file, line = locate_defect(error)
+    return f"{type(error).__name__}: {error}, at {file}:{line}"
 
 
 @functools.cache

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from hipsynth.core.errors import BadInput, CompileFailed, HipsynthError
+import errno
+from pathlib import Path
+
+import pytest
+
+from hipsynth.cli.main import InternalError, unusable_file_error
+from hipsynth.core.errors import BadInput, CompileFailed, HipsynthError, locate_defect
 from hipsynth.core.reasons import Reason
 
 MESSAGES = "a.hip:1:2: error: no\n  int\n  ^\n"
@@ -39,3 +45,17 @@ def test_a_text_in_a_scratch_folder_has_the_name_that_its_reader_knows() -> None
 def test_a_defect_ends_with_its_own_exit_code_wherever_it_is_noticed() -> None:
     assert HipsynthError("the result cannot be sent", reason=Reason.INTERNAL_ERROR).exit_code == 1
     assert HipsynthError("interrupted", reason=Reason.INTERRUPTED).exit_code == 3
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_no_space_is_the_same_error_for_every_file(number: int) -> None:
+    assert unusable_file_error(OSError(number, "full", "/tmp/x")).reason == Reason.DISK_FULL
+
+
+def test_the_place_of_a_defect_is_where_it_was_raised() -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        1 / 0  # noqa: B018
+    file, line = locate_defect(caught.value)
+    assert file == Path(__file__) and line > 0
+    assert f"seen at {file}:{line}" in str(InternalError(caught.value))
+    assert "seen at ?" in str(InternalError(ValueError("never raised")))

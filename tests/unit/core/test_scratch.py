@@ -171,7 +171,13 @@ def test_an_unusable_place_is_an_error_with_a_remedy(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("number", "kind"), [(errno.ENOSPC, BadInput), (errno.EROFS, MissingDependency), (errno.EACCES, MissingDependency)]
+    ("number", "kind"),
+    [
+        (errno.ENOSPC, BadInput),
+        (errno.EFBIG, BadInput),
+        (errno.EROFS, MissingDependency),
+        (errno.EACCES, MissingDependency),
+    ],
 )
 def test_a_full_or_read_only_place(monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Exception]) -> None:
     def refuse(**_: str) -> str:

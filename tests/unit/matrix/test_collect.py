@@ -335,9 +335,10 @@ def test_unusable_backends(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("scripted")
-def test_a_full_disk_is_a_transient_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_a_full_disk_is_a_transient_failure(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: Scripted, *_: Any) -> TargetResult:
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise OSError(number, "No space left on device")
 
     monkeypatch.setattr(Scripted, "profile", full)
     assert only(task("good")).reason == "disk_full" in TRANSIENT
