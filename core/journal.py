@@ -105,6 +105,12 @@ def read_at(path: Path, places: Sequence[tuple[int, int]]) -> Iterator[dict[str,
             yield record
 
 
+def _write_all(descriptor: int, data: bytes) -> None:
+    """Writes all bytes; the operating system may take a part of them at a time."""
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
 class Journal:
     """A journal opened for appending by one process. Opening it truncates an incomplete last line."""
 
@@ -127,9 +133,8 @@ class Journal:
         line = encode_record(record)
         offset = self._end
         try:
-            written = 0
-            while written < len(line):
-                written += os.pwrite(self._fd, line[written:], offset + written)
+            os.lseek(self._fd, offset, os.SEEK_SET)
+            _write_all(self._fd, line)
         except OSError as error:
             os.ftruncate(self._fd, offset)
             raise write_error(self.path, error) from error
@@ -185,9 +190,11 @@ class ResultJournal(Generic[R]):
         line = encode_record({"key": key, "result": result})
         try:
             descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-            with os.fdopen(descriptor, "r+b", buffering=0) as file:
+            try:
                 size = os.fstat(descriptor).st_size
                 torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-                file.write(b"\n" + line if torn else line)
+                _write_all(descriptor, b"\n" + line if torn else line)
+            finally:
+                os.close(descriptor)
         except OSError as error:
             raise write_error(self.path, error) from error
