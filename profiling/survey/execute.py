@@ -78,10 +78,18 @@ def try_call(
 ) -> tuple[RunVerdict, api.RunResult]:
     """Runs a program once, in a copy of its folder below the new folder `view`, and judges it."""
     folder = view / _folder_inside(built, conditions.root)
-    result = _run_call(built, conditions, folder, call, {str(view): conditions.root})
+    result, setup_problem = _run_call(built, conditions, folder, call, {str(view): conditions.root})
     verdict = judge_run(result, unasked=program.reads_arguments and not call.arguments)
-    before_kernels = not result.dispatch_count
-    return (explain_by_absent_file(verdict, call, folder) if before_kernels else verdict), result
+    if not result.dispatch_count:
+        verdict = explain_by_absent_file(verdict, call, folder)
+    return add_setup_problem(verdict, setup_problem), result
+
+
+def add_setup_problem(verdict: RunVerdict, problem: str) -> RunVerdict:
+    """The verdict, with what went wrong before the run in its message; not if the program passed all the same."""
+    if not problem or verdict.status == "passed":
+        return verdict
+    return replace(verdict, message="; ".join(filter(None, [verdict.message, problem])))
 
 
 def explain_by_absent_file(verdict: RunVerdict, call: Invocation, folder: Path) -> RunVerdict:
@@ -123,14 +131,16 @@ def _own_examples(result: api.RunResult, built: BuildResult, folder: Path) -> li
 
 def _run_call(
     built: BuildResult, conditions: RunConditions, folder: Path, call: Invocation, around: Mapping[str, Path]
-) -> api.RunResult:
+) -> tuple[api.RunResult, str]:
+    """The run of a call, and what went wrong with its set-up commands ("": nothing)."""
     assert built.artefacts is not None
     copy_folder(built.plan.folder, folder)
     artefacts = _put_program(built, folder)
-    _run_setup_commands(call, folder, around)
+    setup_problem = run_setup_commands(call, folder, around)
     streams = api.ProgramStreams(_standard_input(call, built.plan.folder, folder))
     device, limits = conditions.device, conditions.limits
-    return api.run_program(artefacts, device, folder, limits, call.arguments, mounts=around, streams=streams)
+    result = api.run_program(artefacts, device, folder, limits, call.arguments, mounts=around, streams=streams)
+    return result, setup_problem
 
 
 def _put_program(built: BuildResult, folder: Path) -> api.Artefacts:
@@ -146,14 +156,22 @@ def _put_program(built: BuildResult, folder: Path) -> api.Artefacts:
     return put_executable(built.artefacts, folder, built.plan.name)
 
 
-def _run_setup_commands(call: Invocation, folder: Path, around: Mapping[str, Path]) -> None:
-    """Runs, in the run folder, the commands that precede the program in its Makefile or script (unpacking data)."""
-    if call.before and sandbox.is_available():
-        lines = "\n".join(call.before)
-        for view, root in around.items():
-            lines = lines.replace(str(root), view)
-        environment = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
-        sandbox.run_sandboxed(["/bin/sh", "-c", lines], folder, _PREPARING, env=environment, mounts=around)
+def run_setup_commands(call: Invocation, folder: Path, around: Mapping[str, Path]) -> str:
+    """Runs, in the run folder, the commands that precede the program in its Makefile or script (unpacking data).
+    Returns what went wrong; "" if nothing did."""
+    if not call.before:
+        return ""
+    if not sandbox.is_available():
+        return "its set-up commands did not run: there is no sandbox"
+    lines = "\n".join(call.before)
+    for view, root in around.items():
+        lines = lines.replace(str(root), view)
+    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+    result = sandbox.run_sandboxed(["/bin/sh", "-c", lines], folder, _PREPARING, env=environment, mounts=around)
+    if result.status == "ok":
+        return ""
+    end = f"exit code {result.exit_code}" if result.exit_code is not None else result.reason
+    return f"its set-up commands failed: {end}"
 
 
 def _standard_input(call: Invocation, start_folder: Path, folder: Path) -> Path | None:
