@@ -28,15 +28,6 @@ if TYPE_CHECKING:
 ADAPTER = "adapter_config.json"  # in a folder of LoRA adapters
 SHIPPED_BASE = Path(__file__).with_name("shipped")  # trained on release v1 by the recipe `shipped-base`
 
-# No access to a model hub unless the user sets HF_HUB_OFFLINE=0.
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-# Spinning at OpenMP barriers halves the speed on a busy machine; passive waiting costs almost nothing on an idle one.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-if not sys.stderr.isatty():
-    os.environ.setdefault("TQDM_DISABLE", "1")
-
 CHATML = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
@@ -74,7 +65,12 @@ class TinyShape:
 
 
 def torch_or_missing() -> ModuleType:
-    """The torch module; raises MissingDependency with the remedy when the training extra is not installed."""
+    """The torch module, imported with the settings that training needs.
+
+    Call it before other imports of torch or transformers. Raises MissingDependency with the remedy when the training
+    extra is not installed.
+    """
+    _set_library_defaults()
     try:
         import torch
         import transformers
@@ -91,6 +87,17 @@ def torch_or_missing() -> ModuleType:
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     return torch
+
+
+def _set_library_defaults() -> None:
+    """Sets variables that the training libraries read when they are imported, unless the user has set them."""
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no access to a model hub
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    # Spinning at OpenMP barriers halves the speed on a busy machine; waiting costs almost nothing on an idle one.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    if not sys.stderr.isatty():
+        os.environ.setdefault("TQDM_DISABLE", "1")
 
 
 def load_base(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +25,21 @@ def test_an_unknown_base_is_missing_with_a_remedy() -> None:
     with pytest.raises(MissingDependency, match="cannot be loaded") as error:
         base.load_base("/no/such/folder")
     assert "tiny" in error.value.remedy
+
+
+def test_an_import_leaves_the_environment_as_it_is() -> None:
+    """Whoever uses hipsynth as a library may have other uses for the training libraries."""
+    names = "hipsynth, hipsynth.training.models.base, hipsynth.training.models.train, hipsynth.training.models.grpo"
+    code = f"import os; before = dict(os.environ)\nimport {names}\nassert dict(os.environ) == before"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_training_libraries_are_set_up_at_their_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HF_HUB_OFFLINE", "OMP_WAIT_POLICY", "TOKENIZERS_PARALLELISM"):
+        monkeypatch.setenv(name, "of a user")
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    base.torch_or_missing()
+    assert (os.environ["HF_HUB_OFFLINE"], os.environ["OMP_WAIT_POLICY"]) == ("1", "of a user")
 
 
 def packaged(folder: Path, content: bytes) -> base.PackagedModel:
