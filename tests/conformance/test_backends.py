@@ -1,4 +1,4 @@
-"""Every backend conforms to the protocol (profiling/backends/conformance.py)."""
+"""Every backend conforms to the protocol (tests/support/backend_conformance.py)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import backend_conformance as conformance
 import needs
 import pytest
 from profiling_samples import VCOPY_GFX90A, captures, failure, kernel, program, result, target
@@ -14,7 +15,6 @@ from profiling_samples import VCOPY_GFX90A, captures, failure, kernel, program, 
 from hipsynth.core.kernel_record import MeasurementSource
 from hipsynth.core.program import Program
 from hipsynth.profiling import backends
-from hipsynth.profiling.backends import conformance
 from hipsynth.profiling.backends.preview import PreviewBackend
 from hipsynth.profiling.backends.protocol import Backend, Target
 from hipsynth.profiling.backends.recorded import RecordedBackend, capture_result

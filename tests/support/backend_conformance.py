@@ -1,5 +1,4 @@
-"""Rules that every profiling backend must satisfy. Test suites call `check_backend`; each rule can also be called
-separately.
+"""Rules that every profiling backend must satisfy. Tests call `check_backend`; each rule can also be called separately.
 
 The backend's author provides a program that works, a supported target and an unsupported one. `check_backend` raises
 AssertionError naming the violated rule, or returns the result for further checks.
