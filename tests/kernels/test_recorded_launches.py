@@ -335,11 +335,11 @@ def test_a_forged_record_takes_no_time_of_its_reader() -> None:
     launch = b"launch add 0 1 1 1 64 1 1 0 0 0 0 0\n"
     variables = b"".join(b"global v%d 0\n" % i for i in range(100_000))
     start = time.process_time()
-    (made,) = parse_recording(b"contents 0\n" + variables + launch).launches
-    assert time.process_time() - start < 10 and len(made.variables) == 100_000
+    (launches,) = parse_recording(b"contents 0\n" + variables + launch).launches
+    assert time.process_time() - start < 10 and len(launches.variables) == 100_000
     changing = b"contents 0\n" + variables + (b"global v0 0\n" + launch) * 1000
     assert 0 < len(parse_recording(changing).launches) < 100, "those beyond the limit are left out"
-    with pytest.raises(BadInput, match="too large"):
+    with pytest.raises(BadInput, match="damaged"):
         parse_recording(b"contents 4096\n" + b" " * 4096 + b"variant 0\n" * 60_000)
 
 
@@ -361,16 +361,16 @@ def test_lines_of_a_record_beyond_a_limit_are_left_out(monkeypatch: pytest.Monke
     ],
 )  # fmt: skip
 def test_a_launch_that_failed_has_the_reason_of_it(end: str, reason: Reason) -> None:
-    made = parse_recording(b"launch add 0 1 1 1 64 1 1 0 0 0 0 0\n" + end.encode()).launches
-    assert [launch.failure for launch in record.as_launches(made, {})] == [reason]
+    launches = parse_recording(b"launch add 0 1 1 1 64 1 1 0 0 0 0 0\n" + end.encode()).launches
+    assert [launch.failure for launch in record.as_launches(launches, {})] == [reason]
 
 
 def test_launches_have_the_variables_of_their_time() -> None:
     launch = b"launch add 0 1 1 1 64 1 1 0 0 0 0 0\n"
     contents = b"contents 1\nacontents 1\nb"
-    made = parse_recording(contents + launch + b"global v 0\n" + launch * 2 + b"global v 1\n" + launch).launches
-    assert [dict(each.variables) for each in made] == [{}, {"v": b"a"}, {"v": b"a"}, {"v": b"b"}]
-    assert made[1].variables is made[2].variables
+    launches = parse_recording(contents + launch + b"global v 0\n" + launch * 2 + b"global v 1\n" + launch).launches
+    assert [dict(each.variables) for each in launches] == [{}, {"v": b"a"}, {"v": b"a"}, {"v": b"b"}]
+    assert launches[1].variables is launches[2].variables
 
 
 def test_an_edit_on_which_launches_may_depend_runs_the_host_again(monkeypatch: pytest.MonkeyPatch) -> None:
