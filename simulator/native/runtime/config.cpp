@@ -6,6 +6,7 @@
 #include <map>
 #include <sstream>
 #include <stdexcept>
+#include <type_traits>
 
 #include "core/spec.h"
 #include "hip_abi.h"
@@ -35,80 +36,113 @@ std::map<uint64_t, KnownElements> parse_elements(const std::string& text) {
 }
 
 using Setter = std::function<void(Config&, const std::string&)>;
+using Setters = std::map<std::string, Setter>;
 
-template <class T>
-Setter option(T DeviceOptions::* field) {
-  return [field](Config& c, const std::string& v) { c.options.*field = static_cast<T>(number(v)); };
+// Stores a value in the field that a path of members leads to, such as &Config::trial, &TrialOptions::guard.
+template <auto... kPath>
+void store(Config& c, const std::string& v) {
+  auto& field = (c.*....*kPath);
+  using T = std::remove_reference_t<decltype(field)>;
+  if constexpr (std::is_same_v<T, std::string>) {
+    field = v;
+  } else {
+    field = static_cast<T>(number(v));
+  }
 }
 
-const std::map<std::string, Setter>& setters() {
-  static const std::map<std::string, Setter> table = {
+template <auto kField>
+constexpr auto store_option = store<&Config::options, kField>;
+template <auto... kPath>
+constexpr auto store_trial = store<&Config::trial, kPath...>;
+template <auto kField>
+constexpr auto store_redraw = store_trial<&TrialOptions::redraw, kField>;
+template <auto... kPath>
+constexpr auto store_sharing = store<&Config::sharing, kPath...>;
+template <auto kField>
+constexpr auto store_recorder = store<&Config::recorder, kField>;
+
+// What runs, and how the program is connected to who started it.
+Setters program_setters() {
+  return {
       {"arch", [](Config& c, const std::string& v) { c.arch = hipsynth::parse_arch(c.arch_name = v); }},
-      {"title", [](Config& c, const std::string& v) { c.title = v; }},
+      {"title", store<&Config::title>},
       {"code_object", [](Config& c, const std::string& v) { c.code_objects.push_back(v); }},
       {"disassembly", [](Config& c, const std::string& v) { c.disassemblies.push_back(v); }},
-      {"objdump", [](Config& c, const std::string& v) { c.objdump = v; }},
+      {"objdump", store<&Config::objdump>},
       {"compiler", [](Config& c, const std::string& v) { c.compiler.push_back(v); }},  // one word per entry
-      {"max_wave_instructions", option(&DeviceOptions::max_wave_instructions)},
-      {"memory_bytes", option(&DeviceOptions::memory_bytes)},
-      {"cpu_seconds", option(&DeviceOptions::cpu_seconds)},
-      {"sampling_units", option(&DeviceOptions::sampling_units)},
+      {"embedded", store<&Config::embedded>},
+      {"line_output", store<&Config::line_output>},
+      {"settled_launches", store<&Config::settled_launches>},
+  };
+}
+
+Setters device_setters() {
+  return {
+      {"max_wave_instructions", store_option<&DeviceOptions::max_wave_instructions>},
+      {"memory_bytes", store_option<&DeviceOptions::memory_bytes>},
+      {"cpu_seconds", store_option<&DeviceOptions::cpu_seconds>},
+      {"sampling_units", store_option<&DeviceOptions::sampling_units>},
       {"effort",
        [](Config& c, const std::string& v) {
          c.options.sample_above = static_cast<uint64_t>(number(v) * static_cast<double>(DeviceOptions{}.sample_above));
        }},
-      {"largest_error", option(&DeviceOptions::largest_error)},
-      {"strict_bounds", option(&DeviceOptions::strict_bounds)},
-      {"embedded", [](Config& c, const std::string& v) { c.embedded = number(v) != 0; }},
-      {"line_output", [](Config& c, const std::string& v) { c.line_output = number(v) != 0; }},
-      {"replayable", option(&DeviceOptions::replayable)},
-      {"in_part", option(&DeviceOptions::in_part)},
-      {"per_kernel", option(&DeviceOptions::per_kernel)},
-      {"reuse", option(&DeviceOptions::reuse)},
-      {"lines", option(&DeviceOptions::lines)},
-      {"values", option(&DeviceOptions::values)},
-      {"budget_s", option(&DeviceOptions::budget_s)},
-      {"settled_launches",
-       [](Config& c, const std::string& v) { c.settled_launches = static_cast<uint64_t>(number(v)); }},
-      {"counters", option(&DeviceOptions::counters)},
-      {"count", option(&DeviceOptions::count)},
-      {"outputs", [](Config& c, const std::string& v) { c.trial.outputs = number(v) != 0; }},
-      {"record_bytes",
-       [](Config& c, const std::string& v) { c.trial.record_bytes = static_cast<uint64_t>(number(v)); }},
-      {"record_path", [](Config& c, const std::string& v) { c.trial.record_path = v; }},
-      {"redraw", [](Config& c, const std::string& v) { c.trial.redraw.seed = static_cast<uint64_t>(number(v)); }},
+      {"largest_error", store_option<&DeviceOptions::largest_error>},
+      {"strict_bounds", store_option<&DeviceOptions::strict_bounds>},
+      {"replayable", store_option<&DeviceOptions::replayable>},
+      {"in_part", store_option<&DeviceOptions::in_part>},
+      {"per_kernel", store_option<&DeviceOptions::per_kernel>},
+      {"reuse", store_option<&DeviceOptions::reuse>},
+      {"lines", store_option<&DeviceOptions::lines>},
+      {"values", store_option<&DeviceOptions::values>},
+      {"budget_s", store_option<&DeviceOptions::budget_s>},
+      {"counters", store_option<&DeviceOptions::counters>},
+      {"count", store_option<&DeviceOptions::count>},
+      {"races", store_option<&DeviceOptions::races>},
+      {"exact_sums", store_option<&DeviceOptions::exact_sums>},
+      {"one_in", store_option<&DeviceOptions::one_in>},
+      {"which", store_option<&DeviceOptions::which>},
+      {"keep_l2", store_option<&DeviceOptions::keep_l2>},
+      {"lds_fill", store_option<&DeviceOptions::lds_fill>},
+  };
+}
+
+// What is done to the program's data, and what is written down of it.
+Setters observation_setters() {
+  return {
+      {"outputs", store_trial<&TrialOptions::outputs>},
+      {"record_bytes", store_trial<&TrialOptions::record_bytes>},
+      {"record_path", store_trial<&TrialOptions::record_path>},
+      {"redraw", store_redraw<&Redraw::seed>},
       {"elements", [](Config& c, const std::string& v) { c.trial.elements = parse_elements(v); }},
-      {"halves", [](Config& c, const std::string& v) { c.trial.redraw.halves = number(v) != 0; }},
-      {"redraw_integers", [](Config& c, const std::string& v) { c.trial.redraw.integers = number(v) != 0; }},
-      {"sharing_path", [](Config& c, const std::string& v) { c.sharing.path = v; }},
-      {"sharing_touches",
-       [](Config& c, const std::string& v) { c.sharing.limits.most_touches = static_cast<uint64_t>(number(v)); }},
-      {"sharing_work",
-       [](Config& c, const std::string& v) { c.sharing.limits.most_work = static_cast<uint64_t>(number(v)); }},
-      {"launches_path", [](Config& c, const std::string& v) { c.recorder.path = v; }},
-      {"launches_most",
-       [](Config& c, const std::string& v) { c.recorder.most_launches = static_cast<uint64_t>(number(v)); }},
-      {"launches_bytes",
-       [](Config& c, const std::string& v) { c.recorder.most_bytes = static_cast<uint64_t>(number(v)); }},
-      {"watch", [](Config& c, const std::string& v) { c.trial.watch = number(v) != 0; }},
+      {"halves", store_redraw<&Redraw::halves>},
+      {"redraw_integers", store_redraw<&Redraw::integers>},
       {"family",
        [](Config& c, const std::string& v) {
          c.trial.redraw.family = static_cast<Family>(static_cast<uint32_t>(number(v)) % kFamilies);
        }},
-      {"nudge", [](Config& c, const std::string& v) { c.trial.redraw.nudge = static_cast<uint64_t>(number(v)); }},
-      {"poison_every",
-       [](Config& c, const std::string& v) { c.trial.poison_every = static_cast<uint32_t>(number(v)); }},
-      {"guard", [](Config& c, const std::string& v) { c.trial.guard = number(v) != 0; }},
-      {"races", option(&DeviceOptions::races)},
-      {"exact_sums", option(&DeviceOptions::exact_sums)},
-      {"one_in", option(&DeviceOptions::one_in)},
-      {"which", option(&DeviceOptions::which)},
-      {"poison_results", [](Config& c, const std::string& v) { c.trial.poison_results = number(v) != 0; }},
-      {"scatter", [](Config& c, const std::string& v) { c.trial.scatter = static_cast<uint64_t>(number(v)); }},
-      {"keep_l2", option(&DeviceOptions::keep_l2)},
-      {"lds_fill", option(&DeviceOptions::lds_fill)},
-      {"poison", [](Config& c, const std::string& v) { c.trial.poison = static_cast<uint32_t>(number(v)); }},
+      {"nudge", store_redraw<&Redraw::nudge>},
+      {"watch", store_trial<&TrialOptions::watch>},
+      {"guard", store_trial<&TrialOptions::guard>},
+      {"poison", store_trial<&TrialOptions::poison>},
+      {"poison_every", store_trial<&TrialOptions::poison_every>},
+      {"poison_results", store_trial<&TrialOptions::poison_results>},
+      {"scatter", store_trial<&TrialOptions::scatter>},
+      {"sharing_path", store_sharing<&SharingFileOptions::path>},
+      {"sharing_touches", store_sharing<&SharingFileOptions::limits, &SharingOptions::most_touches>},
+      {"sharing_work", store_sharing<&SharingFileOptions::limits, &SharingOptions::most_work>},
+      {"launches_path", store_recorder<&LaunchRecorderOptions::path>},
+      {"launches_most", store_recorder<&LaunchRecorderOptions::most_launches>},
+      {"launches_bytes", store_recorder<&LaunchRecorderOptions::most_bytes>},
   };
+}
+
+const Setters& setters() {
+  static const Setters table = [] {
+    Setters all = program_setters();
+    all.merge(device_setters());
+    all.merge(observation_setters());
+    return all;
+  }();
   return table;
 }
 

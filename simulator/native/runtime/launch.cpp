@@ -57,58 +57,79 @@ struct RunningKernel {
   ~RunningKernel() { rt.running = nullptr; }
 };
 
-hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
-  const KernelInfo& kernel = *request.kernel->info;
-  bind_managed(rt, *request.kernel->module);
-  rt.trial.before_operation();
-  rt.trial.before_launch(kernel, request.args);
+Launch core_launch(const Runtime& rt, const LaunchRequest& request) {
   Launch launch;
   launch.module = request.kernel->module;
-  launch.kernel = &kernel;
+  launch.kernel = request.kernel->info;
   launch.grid = core_dim(request.grid);
   launch.block = core_dim(request.block);
   launch.dynamic_lds = static_cast<uint32_t>(request.dynamic_lds);
   launch.args = request.args;
   launch.cooperative = request.cooperative;
   launch.stack_bytes = static_cast<uint32_t>(std::min<size_t>(rt.stack_limit, UINT32_MAX));
-  rt.check_time();
-  const double start = processor_seconds();
+  return launch;
+}
+
+// Runs a launch; one that fails counts as done without results while launches are recorded. Throws SimError.
+Dispatch run_launch(Runtime& rt, const ihipModuleSymbol_t& kernel, const Launch& launch) {
   Dispatch done;
   try {
-    const RunningKernel running(rt, kernel);
+    const RunningKernel running(rt, *launch.kernel);
     rt.sharing.observe(*rt.device, launch);
-    rt.recorder.before_launch(*rt.device, launch, request.kernel->variant);
+    rt.recorder.before_launch(*rt.device, launch, kernel.variant);
     done = rt.device->launch(launch);
     rt.recorder.after_launch(done.treatment.results, "");
   } catch (const SimError& error) {
     print(error.output, error.errors);
     if (!rt.recorder.on()) {
-      if (error.instruction != 0) rt.results.set_fault(kernel.symbol, error.instruction);
-      throw SimError(error.reason, error.what() + source_line(rt, *request.kernel, error.instruction));
+      if (error.instruction != 0) rt.results.set_fault(launch.kernel->symbol, error.instruction);
+      throw SimError(error.reason, error.what() + source_line(rt, kernel, error.instruction));
     }
     rt.recorder.after_launch(false, name_of(error.reason));  // the launches that follow are of interest, too
     done.grid = launch.grid;
     done.block = launch.block;
   }
-  print(done.printf_output, done.printf_errors);
-  warn_of_out_of_bounds(rt, *request.kernel, done);
-  warn_of_race(rt, kernel, done);
+  return done;
+}
+
+// Puts a dispatch that has ended into the stream's time.
+void advance_time(Runtime& rt, const LaunchRequest& request, const Dispatch& done) {
   const dim3 &g = request.grid, &b = request.block;
+  const KernelInfo& kernel = *request.kernel->info;
   double room = resident_workgroups(rt, kernel, b.x * b.y * b.z, request.dynamic_lds) * rt.spec().topology.cus;
   rt.occupy(Timeline::Engine::compute, static_cast<double>(g.x) * g.y * g.z / std::max(room, 1.0),
             std::max(0.0, done.duration_ns + rt.launch_gap()));
   rt.leave_modified(done);
   const auto error = done.sampling.error.find("Duration");
   if (error != done.sampling.error.end()) rt.uncertain_ns += error->second * done.duration_ns;
-  rt.results.add_device_time(processor_seconds() - start);
-  rt.results.add(kernel, {request.kernel->variant, launch.module->serial(), request.kernel->elf}, done);
-  rt.trial.after_launch();
-  rt.trial.after_operation();
+}
+
+// Ends the program once no more of its launches are of interest.
+void stop_after_enough(Runtime& rt) {
   if (rt.config.settled_launches != 0 && rt.results.since_new() >= rt.config.settled_launches) {
     rt.stop(Reason::settled,
             std::to_string(rt.results.since_new()) + " launches in a row brought no new kernel or shape");
   }
   if (rt.recorder.full()) rt.stop(Reason::recorded, "as many launches as are recorded have been made");
+}
+
+hipError_t dispatch(Runtime& rt, const LaunchRequest& request) {
+  const KernelInfo& kernel = *request.kernel->info;
+  bind_managed(rt, *request.kernel->module);
+  rt.trial.before_operation();
+  rt.trial.before_launch(kernel, request.args);
+  rt.check_time();
+  const double start = processor_seconds();
+  const Dispatch done = run_launch(rt, *request.kernel, core_launch(rt, request));
+  print(done.printf_output, done.printf_errors);
+  warn_of_out_of_bounds(rt, *request.kernel, done);
+  warn_of_race(rt, kernel, done);
+  advance_time(rt, request, done);
+  rt.results.add_device_time(processor_seconds() - start);
+  rt.results.add(kernel, {request.kernel->variant, request.kernel->module->serial(), request.kernel->elf}, done);
+  rt.trial.after_launch();
+  rt.trial.after_operation();
+  stop_after_enough(rt);
   rt.checkpoint();
   return hipSuccess;
 }

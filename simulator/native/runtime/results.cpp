@@ -4,12 +4,12 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <functional>
 #include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
 
-#include "channel.h"
 #include "core/record.h"
 #include "core/tally.h"
 
@@ -161,6 +161,14 @@ uint32_t checksum_of(const std::vector<uint8_t>& data) {
     for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? kPolynomial : 0);
   }
   return ~crc;
+}
+
+template <class Rows, class Text>
+void put_rows(const Rows& rows, const Text& text_of, Channel::Writer* out) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    out->put(i ? ",\n" : "\n");
+    out->put(text_of(rows[i]));
+  }
 }
 
 // A kernel's instructions that ran: address, unit, then the events in the order of kInstructionEventNames.
@@ -394,13 +402,11 @@ void Results::set_warned_at(const std::string& symbol, uint64_t address) {
   warned_at_ = ", \"warned_at\": " + json_place(symbol, address);
 }
 
-void Results::write(bool finished, int signal) const {
-  const Channel& channel = Channel::get();
-  Channel::Writer out = channel.begin(signal != 0);
+void Results::write_head(bool finished, int signal, Channel::Writer* out) const {
   char head[320];
   std::snprintf(head, sizeof head,
                 ", \"finished\": %s, \"signal\": %d, \"clock_ns\": %llu, \"dispatch_count\": %llu, "
-                "\"refused_launches\": %llu, \"module_kernels\": %llu, \"device_ms\": %llu,\n\"kernels\": [",
+                "\"refused_launches\": %llu, \"module_kernels\": %llu, \"device_ms\": %llu",
                 finished ? "true" : "false", signal, static_cast<unsigned long long>(clock_ns_),
                 static_cast<unsigned long long>(dispatches_), static_cast<unsigned long long>(refused_),
                 static_cast<unsigned long long>(module_kernels_), static_cast<unsigned long long>(device_s_ * 1e3));
@@ -410,34 +416,12 @@ void Results::write(bool finished, int signal) const {
         std::string_view(races_), std::string_view("], \"unfenced\": ["), std::string_view(unfenced_),
         std::string_view("], \"notices\": ["), std::string_view(notices_), std::string_view("]"),
         std::string_view(head)}) {
-    out.put(text);
+    out->put(text);
   }
-  for (size_t i = 0; i < totals_.size(); ++i) {
-    out.put(i ? ",\n" : "\n");
-    out.put(totals_[i].rendered);
-  }
-  out.put("],\n\"shapes\": [");
-  for (size_t i = 0; several_shapes_ && i < shapes_.size(); ++i) {
-    out.put(i ? ",\n" : "\n");
-    out.put(shapes_[i].rendered);
-  }
-  out.put("],\n\"dispatches\": [");
-  for (size_t i = 0; i < first_.size(); ++i) {
-    out.put(i ? ",\n" : "\n");
-    out.put(first_[i]);
-  }
-  out.put("],\n\"budget\": [");
-  for (size_t i = 0; i < spending_.size(); ++i) {
-    out.put(i ? ",\n" : "\n");
-    out.put(spending_[i].rendered);
-  }
-  out.put("],\n\"instructions\": [");
-  out.put(instructions_);
-  out.put("],\n\"outputs\": [");
-  out.put(outputs_);
-  out.put("],\n\"host_operators\": ");
-  out.put(host_operators_);
-  out.put(",\n\"transfers\": [");
+}
+
+void Results::write_transfers(Channel::Writer* out) const {
+  out->put(",\n\"transfers\": [");
   bool first = true;
   for (size_t i = 0; i < transfers_.size(); ++i) {
     const Transferred& sum = transfers_[i];
@@ -445,10 +429,32 @@ void Results::write(bool finished, int signal) const {
     char row[160];
     std::snprintf(row, sizeof row, "%s{\"kind\": \"%s\", \"count\": %llu, \"bytes\": %.0f, \"ns\": %.0f}",
                   first ? "" : ", ", kTransfers[i], static_cast<unsigned long long>(sum.count), sum.bytes, sum.ns);
-    out.put(row);
+    out->put(row);
     first = false;
   }
-  out.put("]}\n");
+  out->put("]}\n");
+}
+
+void Results::write(bool finished, int signal) const {
+  const Channel& channel = Channel::get();
+  Channel::Writer out = channel.begin(signal != 0);
+  constexpr auto kRendered = [](const auto& row) -> const std::string& { return row.rendered; };
+  write_head(finished, signal, &out);
+  out.put(",\n\"kernels\": [");
+  put_rows(totals_, kRendered, &out);
+  out.put("],\n\"shapes\": [");
+  if (several_shapes_) put_rows(shapes_, kRendered, &out);
+  out.put("],\n\"dispatches\": [");
+  put_rows(first_, std::identity{}, &out);
+  out.put("],\n\"budget\": [");
+  put_rows(spending_, kRendered, &out);
+  out.put("],\n\"instructions\": [");
+  out.put(instructions_);
+  out.put("],\n\"outputs\": [");
+  out.put(outputs_);
+  out.put("],\n\"host_operators\": ");
+  out.put(host_operators_);
+  write_transfers(&out);
   channel.publish(out);
 }
 

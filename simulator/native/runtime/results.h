@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "channel.h"
 #include "core/machine.h"
 
 namespace hipsynth::runtime {
@@ -76,7 +77,8 @@ class Results {
   void render();
 
   // Writes the document to the channel; does nothing if that is not open. Async-signal-safe: it only copies text that
-  // is already rendered. `signal`: 0, or the number of the signal whose handler calls it.
+  // is already rendered. `signal`: 0, or the number of the signal whose handler calls
+  // it.
   void write(bool finished, int signal) const;
 
  private:
@@ -109,6 +111,9 @@ class Results {
     bool stale = false;
     std::string rendered;
   };
+  // The parts of the document, as write() calls them.
+  void write_head(bool finished, int signal, Channel::Writer* out) const;
+  void write_transfers(Channel::Writer* out) const;
   // The kernel's symbol, with a number for all but its first variant.
   std::string symbol_of(const KernelInfo& kernel, const std::string& variant);
   Spending& spending_of(const KernelInfo& kernel, const std::string& symbol);
