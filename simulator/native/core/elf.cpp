@@ -1,5 +1,6 @@
 #include "core/elf.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/machine.h"
@@ -11,10 +12,6 @@ constexpr uint16_t kMachineAmdgpu = 224;
 constexpr uint32_t kTypeSymtab = 2, kTypeRela = 4, kTypeDynsym = 11;
 constexpr uint32_t kNoteAmdgpuMetadata = 32;
 constexpr uint64_t kMostImage = 1ull << 32;  // bytes of a loaded code object
-
-[[noreturn]] void bad(const std::string& why) {
-  throw SimError(Reason::bad_code_object, "not a usable AMDGPU code object: " + why);
-}
 
 // ELF file records (System V ABI, ELF-64).
 struct FileHeader {
@@ -62,37 +59,67 @@ class File {
 
   uint64_t size() const { return bytes_.size(); }
   const uint8_t* span(uint64_t offset, uint64_t n) const {
-    if (offset > bytes_.size() || n > bytes_.size() - offset) bad("truncated");
+    if (offset > bytes_.size() || n > bytes_.size() - offset) throw_bad_code_object("truncated");
     return bytes_.data() + offset;
-  }
-
-  std::string text(const SectionHeader& table, uint64_t offset) const {
-    if (offset >= table.size) bad("string outside its table");
-    const auto* p = reinterpret_cast<const char*>(span(table.offset, table.size)) + offset;
-    return std::string(p, strnlen(p, table.size - offset));
   }
 
  private:
   const std::vector<uint8_t>& bytes_;
 };
 
+// The bytes that all things of one kind may have together: as many as the file, so a small one cannot describe much.
+class ByteBudget {
+ public:
+  ByteBudget(const File& file, const char* kind) : left_(file.size()), kind_(kind) {}
+  uint64_t left() const { return left_; }
+  void spend(uint64_t bytes) {
+    if (bytes > left_) throw_bad_code_object(std::string(kind_) + " overlap");
+    left_ -= bytes;
+  }
+
+ private:
+  uint64_t left_;
+  const char* kind_;
+};
+
+// The names in a string table.
+class NameTable {
+ public:
+  NameTable(const File& file, const SectionHeader& table)
+      : text_(reinterpret_cast<const char*>(file.span(table.offset, table.size)), table.size),
+        budget_(file, "symbol names") {}
+  std::string_view read(uint64_t offset) {
+    if (offset >= text_.size()) throw_bad_code_object("string outside its table");
+    const std::string_view rest = text_.substr(offset);
+    const size_t n = strnlen(rest.data(), std::min<uint64_t>(rest.size(), budget_.left() + 1));
+    budget_.spend(n);
+    return rest.substr(0, n);
+  }
+
+ private:
+  std::string_view text_;
+  ByteBudget budget_;
+};
+
 std::vector<ElfSymbol> read_symbols(const File& file, const SectionHeader& table, const SectionHeader& strings) {
   std::vector<ElfSymbol> symbols;
+  NameTable names(file, strings);
   for (uint64_t at = 0; at + sizeof(SymbolRecord) <= table.size; at += sizeof(SymbolRecord)) {
     const auto s = file.at<SymbolRecord>(table.offset + at);
-    symbols.push_back({file.text(strings, s.name), s.value, s.size, static_cast<uint8_t>(s.info & 0xf), s.shndx != 0});
+    symbols.push_back({names.read(s.name), s.value, s.size, static_cast<uint8_t>(s.info & 0xf), s.shndx != 0});
   }
   return symbols;
 }
 
 void read_notes(const File& file, const ProgramHeader& p, Elf* elf) {
+  file.span(p.offset, p.filesz);
   uint64_t at = p.offset;
   const uint64_t end = p.offset + p.filesz;
   while (at + sizeof(NoteHeader) <= end) {
     const auto note = file.at<NoteHeader>(at);
     const uint64_t name_at = at + sizeof(NoteHeader);
     const uint64_t desc_at = name_at + ((note.namesz + 3ull) & ~3ull);
-    if (desc_at + note.descsz > end) bad("note runs out of its segment");
+    if (desc_at + note.descsz > end) throw_bad_code_object("note runs out of its segment");
     if (note.type == kNoteAmdgpuMetadata) elf->metadata.push_back({file.span(desc_at, note.descsz), note.descsz});
     at = desc_at + ((note.descsz + 3ull) & ~3ull);
   }
@@ -100,15 +127,20 @@ void read_notes(const File& file, const ProgramHeader& p, Elf* elf) {
 
 void read_segments(const File& file, const FileHeader& header, Elf* elf) {
   constexpr uint32_t kLoad = 1, kNote = 4;
+  ByteBudget loads(file, "segments"), notes(file, "notes");
   for (uint16_t i = 0; i < header.phnum; ++i) {
     const auto p = file.at<ProgramHeader>(header.phoff + i * sizeof(ProgramHeader));
     if (p.type == kLoad) {
       if (p.filesz > p.memsz || p.vaddr > kMostImage || p.memsz > kMostImage - p.vaddr)
-        bad("segment sizes make no sense");
+        throw_bad_code_object("segment sizes make no sense");
       file.span(p.offset, p.filesz);
+      loads.spend(p.filesz);
       elf->segments.push_back({p.vaddr, p.offset, p.filesz, p.memsz});
     }
-    if (p.type == kNote) read_notes(file, p, elf);
+    if (p.type == kNote) {
+      notes.spend(p.filesz);
+      read_notes(file, p, elf);
+    }
   }
 }
 
@@ -117,24 +149,20 @@ void read_sections(const File& file, const FileHeader& header, Elf* elf) {
   for (uint16_t i = 0; i < header.shnum; ++i) {
     sections.push_back(file.at<SectionHeader>(header.shoff + i * sizeof(SectionHeader)));
   }
-  if (header.shstrndx >= sections.size()) bad("no section names");
-  uint64_t rela_bytes = 0;
+  ByteBudget relocations(file, "relocations");
   for (const SectionHeader& s : sections) {
     if ((s.type == kTypeSymtab || s.type == kTypeDynsym) && s.link < sections.size()) {
       std::vector<ElfSymbol>& symbols = s.type == kTypeSymtab ? elf->symbols : elf->dynamic_symbols;
-      if (!symbols.empty()) bad("more than one symbol table");  // limits the time that a crafted file can cost
+      if (!symbols.empty())
+        throw_bad_code_object("more than one symbol table");  // limits the time that a crafted file can cost
       symbols = read_symbols(file, s, sections[s.link]);
     } else if (s.type == kTypeRela && s.size) {
-      rela_bytes += s.size;
-      if (rela_bytes > file.size()) bad("relocations overlap");
+      relocations.spend(s.size);
       for (uint64_t at = 0; at + sizeof(RelaRecord) <= s.size; at += sizeof(RelaRecord)) {
         const auto r = file.at<RelaRecord>(s.offset + at);
         elf->relocations.push_back(
             {r.offset, static_cast<uint32_t>(r.info), static_cast<uint32_t>(r.info >> 32), r.addend});
       }
-    } else if (s.addr && file.text(sections[header.shstrndx], s.name) == ".text") {
-      elf->text_start = s.addr;
-      elf->text_end = s.addr + s.size;
     }
   }
   if (elf->symbols.empty()) elf->symbols = elf->dynamic_symbols;
@@ -142,16 +170,22 @@ void read_sections(const File& file, const FileHeader& header, Elf* elf) {
 
 }  // namespace
 
+void throw_bad_code_object(const std::string& why) {
+  throw SimError(Reason::bad_code_object, "not a usable AMDGPU code object: " + why);
+}
+
 Elf parse_elf(const std::vector<uint8_t>& bytes) {
   const File file(bytes);
   const auto header = file.at<FileHeader>(0);
-  if (std::memcmp(header.ident, "\177ELF\2\1", 6) != 0) bad("no ELF64 header");
-  if (header.machine != kMachineAmdgpu) bad("machine " + std::to_string(header.machine) + " instead of AMDGPU (224)");
-  if (header.phentsize != sizeof(ProgramHeader) || header.shentsize != sizeof(SectionHeader)) bad("odd header sizes");
+  if (std::memcmp(header.ident, "\177ELF\2\1", 6) != 0) throw_bad_code_object("no ELF64 header");
+  if (header.machine != kMachineAmdgpu)
+    throw_bad_code_object("machine " + std::to_string(header.machine) + " instead of AMDGPU (224)");
+  if (header.phentsize != sizeof(ProgramHeader) || header.shentsize != sizeof(SectionHeader))
+    throw_bad_code_object("odd header sizes");
   Elf elf;
   read_segments(file, header, &elf);
   read_sections(file, header, &elf);
-  if (elf.segments.empty()) bad("no loadable segment");
+  if (elf.segments.empty()) throw_bad_code_object("no loadable segment");
   return elf;
 }
 

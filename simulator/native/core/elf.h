@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace hipsynth {
@@ -11,7 +12,7 @@ struct ElfSegment {
   uint64_t vaddr, file_offset, file_bytes, memory_bytes;
 };
 struct ElfSymbol {
-  std::string name;
+  std::string_view name;  // in the input bytes
   uint64_t value, bytes;
   uint8_t type;
   bool defined;
@@ -27,7 +28,6 @@ struct Elf {
   std::vector<ElfSymbol> symbols;          // .symtab, else .dynsym
   std::vector<ElfSymbol> dynamic_symbols;  // index space of the relocations
   std::vector<ElfRelocation> relocations;
-  uint64_t text_start = 0, text_end = 0;
   struct Note {
     const uint8_t* data;  // points into the input bytes
     uint64_t bytes;
@@ -35,9 +35,13 @@ struct Elf {
   std::vector<Note> metadata;  // NT_AMDGPU_METADATA notes; link-time optimisation may write several
 };
 
+// Throws SimError "bad_code_object".
+[[noreturn]] void throw_bad_code_object(const std::string& why);
+
 inline constexpr uint8_t kSymbolObject = 1, kSymbolFunction = 2;
 
-// Throws SimError "bad_code_object".
+// Throws SimError "bad_code_object". What the file describes twice over (names, segments, notes, relocations that
+// share bytes) is refused, so that time and memory are proportional to its size.
 Elf parse_elf(const std::vector<uint8_t>& bytes);
 
 }  // namespace hipsynth

@@ -38,12 +38,9 @@ struct Descriptor {
 static_assert(sizeof(Descriptor) == 64);
 
 constexpr uint32_t kNoInstruction = ~0u;
-constexpr uint64_t kMaxArgumentBytes = 1u << 20;  // kernel arguments; ROCm's own limit is far lower
-constexpr size_t kMaxDemangled = 8192;            // longer names are not demangled
-
-[[noreturn]] void bad(const std::string& why) {
-  throw SimError(Reason::bad_code_object, "not a usable AMDGPU code object: " + why);
-}
+constexpr std::string_view kDescriptorSuffix = ".kd";  // of a kernel's name: the symbol of its descriptor
+constexpr uint64_t kMaxArgumentBytes = 1u << 20;       // kernel arguments; ROCm's own limit is far lower
+constexpr size_t kMaxDemangled = 8192;                 // longer names are not demangled
 
 uint64_t next_serial() {
   static std::atomic<uint64_t> modules{0};
@@ -68,39 +65,46 @@ struct ModuleLoader {
   Elf elf;
   std::unique_ptr<Module> module = std::make_unique<Module>();
 
-  uint8_t* image(uint64_t vaddr, uint64_t n) const {
-    if (vaddr > module->image_bytes_ || n > module->image_bytes_ - vaddr) bad("address outside the image");
+  void check_in_image(uint64_t vaddr, uint64_t n) const {
+    if (vaddr > module->image_bytes_ || n > module->image_bytes_ - vaddr)
+      throw_bad_code_object("address outside the image");
+  }
+
+  uint8_t* checked_image_bytes(uint64_t vaddr, uint64_t n) const {
+    check_in_image(vaddr, n);
     return reinterpret_cast<uint8_t*>(module->image_base_ + vaddr);
   }
 
-  void place() {
+  void allocate_image() {
     uint64_t end = 0;
     for (const ElfSegment& s : elf.segments) end = std::max(end, s.vaddr + s.memory_bytes);
     module->memory_ = &memory;
     module->image_bytes_ = (end + 4095) & ~4095ull;
     module->image_base_ = reinterpret_cast<uint64_t>(memory.allocate(module->image_bytes_, Memory::Kind::code));
     for (const ElfSegment& s : elf.segments)
-      std::copy_n(bytes.begin() + static_cast<ptrdiff_t>(s.file_offset), s.file_bytes, image(s.vaddr, s.memory_bytes));
+      std::copy_n(bytes.begin() + static_cast<ptrdiff_t>(s.file_offset), s.file_bytes,
+                  checked_image_bytes(s.vaddr, s.memory_bytes));
   }
 
   void relocate(const ElfRelocation& r) {
     uint64_t symbol = 0;
     if (r.type != kRelative64 && r.symbol) {
-      if (r.symbol >= elf.dynamic_symbols.size()) bad("relocation names no symbol");
+      if (r.symbol >= elf.dynamic_symbols.size()) throw_bad_code_object("relocation names no symbol");
       const ElfSymbol& s = elf.dynamic_symbols[r.symbol];
-      if (!s.defined) bad("undefined symbol " + s.name + " (linked without its definition)");
+      if (!s.defined)
+        throw_bad_code_object("undefined symbol " + std::string(s.name) + " (linked without its definition)");
       symbol = module->image_base_ + s.value;
     }
     const uint64_t value = symbol + static_cast<uint64_t>(r.addend);
     const uint64_t named = r.type == kRelative64 ? static_cast<uint64_t>(r.addend) : value - module->image_base_;
     const uint32_t index = find_instruction(named);
     if (index != kNoInstruction) module->address_taken_.push_back(index);
-    const uint64_t place = module->image_base_ + r.offset;
+    const uint64_t address = module->image_base_ + r.offset;
     const auto put32 = [&](uint64_t v) {
       const auto w = static_cast<uint32_t>(v);
-      std::memcpy(image(r.offset, 4), &w, 4);
+      std::memcpy(checked_image_bytes(r.offset, 4), &w, 4);
     };
-    const auto put64 = [&](uint64_t v) { std::memcpy(image(r.offset, 8), &v, 8); };
+    const auto put64 = [&](uint64_t v) { std::memcpy(checked_image_bytes(r.offset, 8), &v, 8); };
     switch (r.type) {
       case 0:
         return;
@@ -111,18 +115,18 @@ struct ModuleLoader {
         return put32(value >> 32);
       case kRel32:
       case kRel32Lo:
-        return put32(value - place);
+        return put32(value - address);
       case kRel32Hi:
-        return put32((value - place) >> 32);
+        return put32((value - address) >> 32);
       case kRel64:
-        return put64(value - place);
+        return put64(value - address);
       case kAbs64:
       case kGlobDat:
         return put64(value);
       case kRelative64:
         return put64(module->image_base_ + static_cast<uint64_t>(r.addend));
       default:
-        bad("relocation type " + std::to_string(r.type));
+        throw_bad_code_object("relocation type " + std::to_string(r.type));
     }
   }
 
@@ -130,7 +134,8 @@ struct ModuleLoader {
     DecodeResult result = decode(arch, disassembly);
     module->code_ = std::move(result.code);
     if (module->code_.insts.empty())
-      bad("it has no instruction; the compiler removes a kernel that always does something undefined");
+      throw_bad_code_object(
+          "it has no instruction; the compiler removes a kernel that always does something undefined");
   }
 
   uint32_t find_instruction(uint64_t vaddr) const {
@@ -142,7 +147,7 @@ struct ModuleLoader {
 
   uint32_t index_of(uint64_t vaddr) const {
     const uint32_t index = find_instruction(vaddr);
-    if (index == kNoInstruction) bad("no instruction at an entry point");
+    if (index == kNoInstruction) throw_bad_code_object("no instruction at an entry point");
     return index;
   }
 
@@ -155,9 +160,9 @@ struct ModuleLoader {
 
   void read_descriptor(const ElfSymbol& symbol) {
     Descriptor d;
-    std::memcpy(&d, image(symbol.value, sizeof d), sizeof d);
+    std::memcpy(&d, checked_image_bytes(symbol.value, sizeof d), sizeof d);
     KernelInfo k;
-    k.symbol = symbol.name.substr(0, symbol.name.size() - 3);
+    k.symbol = symbol.name.substr(0, symbol.name.size() - kDescriptorSuffix.size());
     k.name = demangle(k.symbol);
     const uint64_t entry = symbol.value + static_cast<uint64_t>(d.entry_offset);
     k.entry = index_of(entry);
@@ -165,8 +170,8 @@ struct ModuleLoader {
     for (const ElfSymbol& s : elf.symbols) {
       if (s.type == kSymbolFunction && s.value == entry) k.end = end_index(s.value + s.bytes);
     }
-    if (k.end <= k.entry) bad("the code of " + k.name + " has no end");
-    if (d.kernarg_bytes > kMaxArgumentBytes) bad("arguments of " + k.name + " are too large");
+    if (k.end <= k.entry) throw_bad_code_object("the code of " + k.name + " has no end");
+    if (d.kernarg_bytes > kMaxArgumentBytes) throw_bad_code_object("arguments of " + k.name + " are too large");
     k.kernarg_bytes = d.kernarg_bytes;
     k.lds_bytes = d.group_segment_bytes;
     k.scratch_bytes = d.private_segment_bytes;
@@ -188,11 +193,11 @@ struct ModuleLoader {
         const uint32_t index = find_instruction(s.value);
         if (index != kNoInstruction) module->functions_.push_back(index);
       } else if (s.type == kSymbolObject) {
-        if (s.name.size() > 3 && s.name.compare(s.name.size() - 3, 3, ".kd") == 0) {
+        if (s.name.size() > kDescriptorSuffix.size() && s.name.ends_with(kDescriptorSuffix)) {
           read_descriptor(s);
         } else {
-          image(s.value, s.bytes);
-          module->globals_[s.name] = {module->image_base_ + s.value, s.bytes};
+          check_in_image(s.value, s.bytes);
+          module->globals_[std::string(s.name)] = {module->image_base_ + s.value, s.bytes};
         }
       }
     }
@@ -207,20 +212,21 @@ struct ModuleLoader {
     if (const msgpack::Value* args = m.get(".args")) {
       for (const msgpack::Value& a : args->items) {
         const uint64_t offset = a.number(".offset", 0), size = a.number(".size", 0);
-        if (offset > kMaxArgumentBytes || size > kMaxArgumentBytes) bad("arguments of " + k->name + " are too large");
+        if (offset > kMaxArgumentBytes || size > kMaxArgumentBytes)
+          throw_bad_code_object("arguments of " + k->name + " are too large");
         k->args.push_back({static_cast<uint32_t>(offset), static_cast<uint32_t>(size), a.string(".value_kind")});
       }
     }
   }
 
   void read_metadata() {
-    if (elf.metadata.empty()) bad("no AMDGPU metadata note");
+    if (elf.metadata.empty()) throw_bad_code_object("no AMDGPU metadata note");
     for (const Elf::Note& note : elf.metadata) read_metadata(note);
   }
 
   void read_metadata(const Elf::Note& note) {
     msgpack::Value root;
-    if (!msgpack::parse(note.data, note.bytes, &root)) bad("no readable AMDGPU metadata note");
+    if (!msgpack::parse(note.data, note.bytes, &root)) throw_bad_code_object("no readable AMDGPU metadata note");
     if (const msgpack::Value* kernels = root.get("amdhsa.kernels")) {
       for (const msgpack::Value& m : kernels->items) {
         const auto it = module->kernels_.find(m.string(".name"));
@@ -241,7 +247,7 @@ std::unique_ptr<Module> Module::load(Arch arch, Memory& memory, const std::vecto
                                      const std::string& disassembly) {
   ModuleLoader loader{arch, memory, elf, parse_elf(elf)};
   loader.decode_text(disassembly);
-  loader.place();
+  loader.allocate_image();
   for (const ElfRelocation& r : loader.elf.relocations) loader.relocate(r);
   loader.read_symbols();
   loader.read_metadata();
@@ -254,7 +260,7 @@ std::unique_ptr<Module> Module::from_text(Arch arch, Memory& memory, const std::
   ModuleLoader loader{arch, memory, no_file, Elf{}};
   loader.decode_text(text);
   loader.elf.segments.push_back({0, 0, 0, 1});
-  loader.place();
+  loader.allocate_image();
   kernel.entry = 0;
   kernel.end = static_cast<uint32_t>(loader.module->code_.insts.size());
   loader.module->kernels_[kernel.symbol] = std::move(kernel);

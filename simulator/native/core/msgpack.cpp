@@ -6,10 +6,12 @@ namespace hipsynth::msgpack {
 namespace {
 
 constexpr int kMaxDepth = 32;
+constexpr uint64_t kMaxValues = 1u << 20;  // each takes some hundred times the memory of its one byte or more
 
 struct Reader {
   const uint8_t* at;
   const uint8_t* end;
+  uint64_t values_left = kMaxValues;
 
   bool take(uint64_t n, uint64_t* out) {
     if (static_cast<uint64_t>(end - at) < n) return false;
@@ -60,9 +62,8 @@ struct Reader {
   bool array(uint64_t n, int depth, Value* out) {
     if (n > static_cast<uint64_t>(end - at)) return false;  // each item takes at least one byte
     out->type = Value::Type::array;
-    out->items.resize(n);
-    for (Value& item : out->items) {
-      if (!value(depth + 1, &item)) return false;
+    for (uint64_t i = 0; i < n; ++i) {
+      if (!value(depth + 1, &out->items.emplace_back())) return false;
     }
     return true;
   }
@@ -97,7 +98,7 @@ struct Reader {
   }
 
   bool value(int depth, Value* out) {
-    if (depth > kMaxDepth || at == end) return false;
+    if (depth > kMaxDepth || at == end || values_left-- == 0) return false;
     const uint8_t tag = *at++;
     if (tag < 0xc0 || tag >= 0xe0) return fixed(tag, depth, out);
     switch (tag) {
@@ -166,7 +167,7 @@ std::string Value::string(const std::string& key) const {
 
 bool parse(const uint8_t* data, uint64_t bytes, Value* out) {
   Reader reader{data, data + bytes};
-  return reader.value(0, out);
+  return reader.value(0, out) && reader.at == reader.end;
 }
 
 }  // namespace hipsynth::msgpack

@@ -20,7 +20,8 @@ struct Value {
   std::string string(const std::string& key) const;
 };
 
-// False if the bytes are not exactly one complete value (nesting deeper than 32 is rejected).
+// False if the bytes are not exactly one complete value (nesting deeper than 32 and more than 2^20 values are
+// rejected).
 bool parse(const uint8_t* data, uint64_t bytes, Value* out);
 
 }  // namespace hipsynth::msgpack

@@ -88,13 +88,14 @@ void find_lowered_names(RtcProgram& p) {
   const auto named = [&](uint64_t address) -> std::string {
     for (const hipsynth::ElfSymbol& s : elf.symbols) {
       if (s.value == address && (s.type == hipsynth::kSymbolFunction || s.type == hipsynth::kSymbolObject))
-        return s.name;
+        return std::string(s.name);
     }
     return "";
   };
   for (const hipsynth::ElfSymbol& s : elf.symbols) {
     if (!s.name.starts_with(kNamePrefix)) continue;
-    const size_t index = std::strtoul(s.name.c_str() + sizeof kNamePrefix - 1, nullptr, 10);
+    const std::string number(s.name.substr(sizeof kNamePrefix - 1));
+    const size_t index = std::strtoul(number.c_str(), nullptr, 10);
     const auto pointer = pointers.find(s.value);
     if (index < p.expressions.size() && pointer != pointers.end()) {
       p.lowered[p.expressions[index]] = named(pointer->second);
