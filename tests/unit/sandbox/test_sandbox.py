@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import resource
 import signal
 import struct
 import subprocess
@@ -18,7 +19,7 @@ import pytest
 
 from hipsynth.core.errors import MissingDependency
 from hipsynth.toolchain import sandbox
-from hipsynth.toolchain.sandbox import SandboxLimits, SandboxResult, bubblewrap, processes
+from hipsynth.toolchain.sandbox import SandboxLimits, SandboxResult, bubblewrap, jail, processes
 from hipsynth.toolchain.sandbox.limits import MIB
 from hipsynth.toolchain.sandbox.seccomp import seccomp_program
 
@@ -311,6 +312,21 @@ def test_the_environment_is_not_passed_on(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_a_missing_program_is_a_result(tmp_path: Path) -> None:
     assert sandbox.run_sandboxed(["/no/such/program"], tmp_path, TIGHT).status == "failed"
+
+
+def test_a_job_whose_descriptors_cannot_be_set_up_was_not_started(tmp_path: Path) -> None:
+    """What fails before the program starts is no exit code of the program."""
+    supervisor, stdin = jail.Jail(None), os.open(os.devnull, os.O_RDONLY)
+    try:
+        resource.prlimit(supervisor.process.pid, resource.RLIMIT_NOFILE, (32, 32))
+        job = supervisor.start(["/bin/true"], tmp_path, {}, TIGHT, stdin)
+        ended = job.ended()
+        job.close()
+    finally:
+        os.close(stdin)
+        supervisor.close()
+    assert ended is not None
+    assert ended.error == errno.EINVAL
 
 
 def test_without_bubblewrap_nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

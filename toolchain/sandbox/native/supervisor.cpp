@@ -68,8 +68,6 @@ struct Job {
   const char* filter() const { return body.data(); }
 };
 
-[[noreturn]] void give_up() { _exit(125); }
-
 bool read_all(int from, char* to, size_t size) {
   while (size > 0) {
     const ssize_t got = read(from, to, size);
@@ -105,34 +103,37 @@ bool receive(int socket, Job* job) {
   return read_all(socket, job->body.data(), job->body.size()) && job->body.back() == '\0';
 }
 
-void limit(__rlimit_resource what, uint64_t soft, uint64_t hard) {
+// This and the next two return 0 or errno.
+int set_limit(__rlimit_resource resource, uint64_t soft, uint64_t hard) {
   rlimit wanted{soft, hard}, present{};
   // An ordinary user cannot exceed the hard limit that was inherited.
-  if (getrlimit(what, &present) == 0 && present.rlim_max < wanted.rlim_max) wanted.rlim_max = present.rlim_max;
+  if (getrlimit(resource, &present) == 0 && present.rlim_max < wanted.rlim_max) wanted.rlim_max = present.rlim_max;
   if (wanted.rlim_cur > wanted.rlim_max) wanted.rlim_cur = wanted.rlim_max;
-  if (setrlimit(what, &wanted) != 0) give_up();
+  return setrlimit(resource, &wanted) == 0 ? 0 : errno;
 }
 
 // Moves the received descriptors to 0, 1, 2, ...; all others close when the program starts.
-void arrange(const Job& job) {
-  int held[kMostDescriptors];
-  for (int i = 0; i < job.count; ++i) held[i] = fcntl(job.descriptors[i], F_DUPFD_CLOEXEC, 64);
+int install_descriptors(const Job& job) {
+  int copies[kMostDescriptors];
   for (int i = 0; i < job.count; ++i)
-    if (dup2(held[i], i) < 0) give_up();
+    if ((copies[i] = fcntl(job.descriptors[i], F_DUPFD_CLOEXEC, 64)) < 0) return errno;
+  for (int i = 0; i < job.count; ++i)
+    if (dup2(copies[i], i) < 0) return errno;
+  return 0;
 }
 
-void forbid(const Job& job) {
-  if (job.header.filter_bytes == 0) return;
+int install_seccomp_filter(const Job& job) {
+  if (job.header.filter_bytes == 0) return 0;
   sock_fprog program{};
   program.len = static_cast<unsigned short>(job.header.filter_bytes / sizeof(sock_filter));
   program.filter = reinterpret_cast<sock_filter*>(const_cast<char*>(job.filter()));
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
-    give_up();
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return errno;
+  return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0 ? 0 : errno;
 }
 
-// Becomes a program; returns why it could not. A program that was just written may be busy: a process that was started
-// meanwhile has it open until it becomes another one.
-int execute(std::vector<char*>& arguments) {
+// Becomes a program; returns errno if that fails. A program that was just written may be busy: a process that was
+// started meanwhile has it open until it becomes another one.
+int exec_program(std::vector<char*>& arguments) {
   for (int waits = 0; waits < kMostWaits; ++waits) {
     execvp(arguments[0], arguments.data());
     if (errno != ETXTBSY) return errno;
@@ -141,39 +142,57 @@ int execute(std::vector<char*>& arguments) {
   return ETXTBSY;
 }
 
-// In the child: becomes the job's program; reports why it could not through `failure`, which closes when it starts.
-[[noreturn]] void become(const Job& job, int failure) {
+// 0 or errno.
+int install_limits(const Header& header) {
+  struct Limit {
+    __rlimit_resource resource;
+    uint64_t soft, hard;
+  };
+  const Limit limits[] = {{RLIMIT_CORE, 0, 0},
+                          {RLIMIT_CPU, header.cpu_soft_s, header.cpu_hard_s},
+                          {RLIMIT_FSIZE, header.file_bytes, header.file_bytes},
+                          {RLIMIT_NOFILE, header.open_files, header.open_files}};
+  for (const Limit& limit : limits)
+    if (const int error = set_limit(limit.resource, limit.soft, limit.hard)) return error;
+  return header.filter_bytes == 0 ? set_limit(RLIMIT_NPROC, kMostProcesses, kMostProcesses) : 0;
+}
+
+void reset_signals() {
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  signal(SIGPIPE, SIG_DFL);
+  signal(SIGINT, SIG_DFL);
+}
+
+// Becomes the job's program; returns errno if that fails.
+int exec_job(const Job& job) {
   std::vector<char*> words;
   char* at = const_cast<char*>(job.body.data()) + job.header.filter_bytes;
   char* const end = const_cast<char*>(job.body.data()) + job.body.size();
   for (; at < end; at += strlen(at) + 1) words.push_back(at);
-  if (words.size() != 1 + job.header.arguments + job.header.variables || job.header.arguments == 0) give_up();
+  if (words.size() != 1 + job.header.arguments + job.header.variables || job.header.arguments == 0) return EINVAL;
   std::vector<char*> arguments(words.begin() + 1, words.begin() + 1 + job.header.arguments);
   std::vector<char*> variables(words.begin() + 1 + job.header.arguments, words.end());
   arguments.push_back(nullptr);
   variables.push_back(nullptr);
 
   setsid();
-  arrange(job);
-  limit(RLIMIT_CORE, 0, 0);
-  limit(RLIMIT_CPU, job.header.cpu_soft_s, job.header.cpu_hard_s);
-  limit(RLIMIT_FSIZE, job.header.file_bytes, job.header.file_bytes);
-  limit(RLIMIT_NOFILE, job.header.open_files, job.header.open_files);
-  if (job.header.filter_bytes == 0) limit(RLIMIT_NPROC, kMostProcesses, kMostProcesses);
+  if (const int error = install_descriptors(job)) return error;
+  if (const int error = install_limits(job.header)) return error;
   // clang orders some device variables by address, so randomised addresses would make its output differ between runs.
   personality(ADDR_NO_RANDOMIZE);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
-  signal(SIGPIPE, SIG_DFL);
-  signal(SIGINT, SIG_DFL);
-  int error = chdir(words[0]) == 0 ? 0 : errno;
-  if (error == 0) {
-    environ = variables.data();
-    forbid(job);
-    error = execute(arguments);
-  }
-  if (write(failure, &error, sizeof error) < 0) give_up();
+  reset_signals();
+  if (chdir(words[0]) != 0) return errno;
+  environ = variables.data();
+  if (const int error = install_seccomp_filter(job)) return error;
+  return exec_program(arguments);
+}
+
+// In the child: runs the job, or reports through `failure`, which closes when its program starts, why it cannot.
+[[noreturn]] void run_child(const Job& job, int failure) {
+  const int error = exec_job(job);
+  [[maybe_unused]] const ssize_t written = write(failure, &error, sizeof error);
   _exit(127);
 }
 
@@ -282,7 +301,7 @@ bool run(int socket, int signals, const Job& job, const Usage* before) {
   if (pipe2(failure, O_CLOEXEC) != 0) return false;
   const pid_t child = fork();
   if (child < 0) return false;
-  if (child == 0) become(job, failure[1]);
+  if (child == 0) run_child(job, failure[1]);
   close(failure[1]);
   for (int i = 0; i < job.count; ++i) close(job.descriptors[i]);
   Reply reply{};
