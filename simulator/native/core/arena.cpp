@@ -98,9 +98,9 @@ bool internal(Memory::Kind kind) { return kind == Memory::Kind::code || kind == 
 uint64_t pages_of(const Memory::Allocation& a) { return round_up(std::max<uint64_t>(a.bytes, 1), kPage); }
 
 // Maps fresh zero pages where pages were moved away.
-void refill(uint64_t start, uint64_t bytes) {
-  mmap(reinterpret_cast<void*>(start), bytes, PROT_READ | PROT_WRITE,
-       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+bool map_zeros(uint64_t start, uint64_t bytes) {
+  return mmap(reinterpret_cast<void*>(start), bytes, PROT_READ | PROT_WRITE,
+              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
 // Puts large arrays in huge pages, because strided kernels touch more small pages than the host's TLB holds. Not for
@@ -111,12 +111,17 @@ void advise_pages(uint64_t start, uint64_t bytes, bool sampled) {
   madvise(reinterpret_cast<void*>(start), bytes, sampled && bytes >= kSparse ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
 }
 
+bool remap(uint64_t from, uint64_t to, uint64_t bytes) {
+  return mremap(reinterpret_cast<void*>(from), bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
+                reinterpret_cast<void*>(to)) != MAP_FAILED;
+}
+
+// False: the pages are where they were.
 bool move_pages(uint64_t from, uint64_t to, uint64_t bytes) {
-  void* got =
-      mremap(reinterpret_cast<void*>(from), bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, reinterpret_cast<void*>(to));
-  if (got == MAP_FAILED) return false;
-  refill(from, bytes);
-  return true;
+  if (!remap(from, to, bytes)) return false;
+  if (map_zeros(from, bytes)) return true;
+  remap(to, from, bytes);
+  return false;
 }
 
 }  // namespace
@@ -290,8 +295,8 @@ bool Memory::unmap(uint64_t at, void* pages) {
   Impl& m = *impl_;
   const auto mapped = m.mapped_from.find(at);
   if (mapped == m.mapped_from.end() || mapped->second.start != reinterpret_cast<uint64_t>(pages)) return false;
+  if (!move_pages(at, mapped->second.start, mapped->second.bytes)) return false;
   m.changes();
-  move_pages(at, mapped->second.start, mapped->second.bytes);
   m.remember(m.allocations.at(at));
   m.allocations.erase(at);
   m.mapped_from.erase(mapped);

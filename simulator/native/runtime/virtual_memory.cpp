@@ -125,7 +125,7 @@ HIPSYNTH_EXPORT hipError_t hipMemUnmap(void* p, size_t bytes) {
     });
     if (!covered || sum != bytes) return hipErrorInvalidValue;  // only whole mappings can be unmapped
     for (hipMemGenericAllocationHandle_t h : found) {
-      rt.memory().unmap(h->mapped_at, h->pages);
+      if (!rt.memory().unmap(h->mapped_at, h->pages)) return hipErrorInvalidValue;
       h->mapped_at = 0;
       collect(rt, h);
     }

@@ -1,4 +1,6 @@
 // Virtual memory management: a buffer that grows in place, contents that survive a move, and what is refused.
+#include <sys/mman.h>
+
 #include <vector>
 
 #include "check.h"
@@ -51,6 +53,13 @@ int main() {
   FAILS(hipMemRelease(second), hipErrorInvalidValue);
   OK(hipMemAddressFree(other, page));
   OK(hipMemAddressFree(base, 4 * page));
+  // Pages that the program itself took away cannot come back.
+  OK(hipMemAddressReserve((void**)&base, page, 0, nullptr, 0));
+  OK(hipMemCreate(&first, page, &wish, 0));
+  OK(hipMemMap(base, page, 0, first, 0));
+  CHECK(munmap(base, page) == 0);
+  FAILS(hipMemUnmap(base, page), hipErrorInvalidValue);
+  FAILS(hipMemAddressFree(base, page), hipErrorInvalidValue);
   int start = -1;
   void* p;
   OK(hipMalloc(&p, 1000));
