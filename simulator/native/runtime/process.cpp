@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -35,6 +36,20 @@ std::string TemporaryFolder::write(const std::string& name, const void* data, si
   return path.string();
 }
 
+namespace {
+
+// Returns the wait status of a child, -1 on failure. Signals that the program handles do not end the wait.
+int await_exit(pid_t child) {
+  int status = 0;
+  pid_t ended = 0;
+  do {
+    ended = waitpid(child, &status, 0);
+  } while (ended < 0 && errno == EINTR);
+  return ended == child ? status : -1;
+}
+
+}  // namespace
+
 int run_process(const std::vector<std::string>& words, const std::string& output, const std::string& errors) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -47,9 +62,8 @@ int run_process(const std::vector<std::string>& words, const std::string& output
   pid_t pid = 0;
   const int failed = posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
-  int status = 0;
-  if (failed != 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status)) return -1;
-  return WEXITSTATUS(status);
+  const int status = failed == 0 ? await_exit(pid) : -1;
+  return status >= 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 }  // namespace hipsynth::runtime

@@ -1,5 +1,7 @@
 // Kernels compiled while the program runs: options, headers, templates by name expression, and what errors say.
 #include <hip/hiprtc.h>
+#include <signal.h>
+#include <sys/time.h>
 
 #include <cstring>
 #include <string>
@@ -48,6 +50,15 @@ static void errors() {
   CHECK(std::strcmp(hiprtcGetErrorString(HIPRTC_ERROR_COMPILATION), "HIPRTC_ERROR_COMPILATION") == 0);
 }
 
+// Signals arrive while the compiler runs, for a program that handles them.
+static void set_timer(long us) {
+  struct sigaction action = {};
+  action.sa_handler = [](int) {};
+  sigaction(SIGALRM, &action, nullptr);
+  const itimerval interval = {{0, us}, {0, us}};
+  CHECK(setitimer(ITIMER_REAL, &interval, nullptr) == 0);
+}
+
 int main() {
   const char *headers[] = {"#define FACTOR 3.0f\n"}, *names[] = {"factor.h"};
   hipDeviceProp_t properties;
@@ -58,7 +69,9 @@ int main() {
   RTC(hiprtcCreateProgram(&program, kSource, "scale.hip", 1, headers, names));
   RTC(hiprtcAddNameExpression(program, "shift<float>"));
   RTC(hiprtcAddNameExpression(program, "&offset"));
+  set_timer(1000);
   if (hiprtcCompileProgram(program, 3, options) != HIPRTC_SUCCESS) std::printf("%s\n", log_of(program).c_str());
+  set_timer(0);
   const char *shift_name, *offset_name;
   RTC(hiprtcGetLoweredName(program, "shift<float>", &shift_name));
   RTC(hiprtcGetLoweredName(program, "&offset", &offset_name));
