@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 #include <tuple>
 
 #include "core/machine.h"
@@ -211,6 +212,14 @@ class PyDevice {
   std::vector<std::unique_ptr<Module>> modules_;
 };
 
+// Throws std::invalid_argument (ValueError).
+Access parse_access(const std::string& kind) {
+  if (kind == "load") return Access::load;
+  if (kind == "store") return Access::store;
+  if (kind == "atomic") return Access::atomic;
+  throw std::invalid_argument("no kind of access: " + kind);
+}
+
 // The memory hierarchy alone, for tests of its behaviour.
 class PyHierarchy {
  public:
@@ -220,8 +229,7 @@ class PyHierarchy {
              uint64_t exec, bool returns, bool contiguous) {
     alignas(64) uint64_t lanes[64] = {};
     std::copy_n(addresses.begin(), std::min<size_t>(addresses.size(), 64), lanes);
-    const Access what = kind == "load" ? Access::load : kind == "store" ? Access::store : Access::atomic;
-    return static_cast<int>(model_.access(cu, {what, bytes, exec, lanes, contiguous, returns}));
+    return static_cast<int>(model_.access(cu, {parse_access(kind), bytes, exec, lanes, contiguous, returns}));
   }
   std::map<std::string, double> end() {
     model_.end_dispatch();

@@ -34,8 +34,7 @@ Type type_of(std::string_view t) {
       {"mask", Type::mask},   {"mix", Type::mix},       {"mat", Type::mat},      {"mx", Type::mx},
       {"acc", Type::acc},     {"quad", Type::acc},      {"wide", Type::wide},    {"addr", Type::addr},
       {"saddr", Type::saddr}};
-  const auto it = kTypes.find(t);
-  return it == kTypes.end() ? Type::b32 : it->second;
+  return kTypes.at(t);
 }
 
 struct Decoder {
@@ -58,10 +57,10 @@ struct Decoder {
   void line(std::string_view s);
   void instruction(std::string_view s, std::string_view comment);
   std::string read(std::string_view s, Inst& in);
-  bool operands(const OpInfo& op, const Signature& sig, std::string_view& s, Inst& in);
+  bool operands(const Signature& sig, std::string_view& s, Inst& in);
   bool one_operand(const SlotSpec& spec, std::string_view text, Inst& in);
-  void gap();
-  void place(Inst& in, std::string_view text);
+  void append_padding_trap();
+  void append(Inst& in, std::string_view text);
   void finish();
   void complain(std::string message) { unsupported.insert(std::move(message)); }
 };
@@ -169,7 +168,7 @@ bool Decoder::one_operand(const SlotSpec& spec, std::string_view s, Inst& in) {
 }
 
 // Splits off the operand list; leaves the modifiers in `s`.
-bool Decoder::operands(const OpInfo&, const Signature& sig, std::string_view& s, Inst& in) {
+bool Decoder::operands(const Signature& sig, std::string_view& s, Inst& in) {
   std::string_view parts[8];
   size_t n = 0;
   if (sig.slots.empty()) return true;
@@ -251,7 +250,7 @@ void finish_memory(Inst& in) {
 }
 
 // Padding or data between functions: executing it is an error.
-void Decoder::gap() {
+void Decoder::append_padding_trap() {
   Inst in;
   in.op = ops.at("s_trap").first;
   in.address = next_address;
@@ -261,7 +260,7 @@ void Decoder::gap() {
   result.code.text.emplace_back("bytes that are no instruction");
 }
 
-void Decoder::place(Inst& in, std::string_view s) {
+void Decoder::append(Inst& in, std::string_view s) {
   Code& code = result.code;
   const size_t word = (in.address - code.base) / 4;
   if (code.index_by_word.size() < word + in.size / 4) code.index_by_word.resize(word + in.size / 4, ~0u);
@@ -297,9 +296,9 @@ std::string Decoder::read(std::string_view s, Inst& in) {
   if (op->refused[0] != '\0') return std::string(op->name) + ": " + op->refused;
   in.op_sel_hi = sig->mix ? 0 : 7;
   if (mnemonic.ends_with("_sdwa")) in.sdwa = true;
-  if (!operands(*op, *sig, rest, in)) return "bad operands: " + std::string(s);
-  const std::string bad = parse_modifiers(rest, *sig, in);
-  if (!bad.empty()) return "unknown modifier '" + bad + "': " + std::string(s);
+  if (!operands(*sig, rest, in)) return "bad operands: " + std::string(s);
+  const std::string unknown = parse_modifiers(rest, *sig, in);
+  if (!unknown.empty()) return "unknown modifier '" + unknown + "': " + std::string(s);
   if (sig->mix) halve_constants(in, *sig);
   if (sig->accumulates) in.src[2] = in.dst;
   if (sig->reads_vcc) {
@@ -323,7 +322,7 @@ void Decoder::instruction(std::string_view s, std::string_view comment) {
   }
   if (in.address < next_address) return complain("addresses go backwards");
   if (in.address - result.code.base > kMaxText) return complain("addresses are too far apart");
-  if (in.address > next_address && !result.code.insts.empty()) gap();
+  if (in.address > next_address && !result.code.insts.empty()) append_padding_trap();
   next_address = in.address + in.size;
   const size_t fixups_before = fixups.size();
   std::string complaint = read(s, in);
@@ -337,7 +336,7 @@ void Decoder::instruction(std::string_view s, std::string_view comment) {
     result.code.refused.emplace(static_cast<uint32_t>(result.code.insts.size()), complaint);
     complain(std::move(complaint));
   }
-  place(in, s);
+  append(in, s);
 }
 
 void Decoder::line(std::string_view s) {
@@ -409,7 +408,7 @@ Signature parse_signature(const OpInfo& op) {
       spec.dwords = static_cast<uint8_t>(text::integer(token.substr(digits)).value_or(0));
       token = token.substr(0, digits);
     }
-    spec.type = type_of(token);
+    if (!token.empty()) spec.type = type_of(token);
     sig.packed |= spec.type == Type::pk16 || spec.type == Type::pkb16 || spec.type == Type::pk32;
     sig.mix |= spec.type == Type::mix;
     if (spec.slot == Slot::dst) {

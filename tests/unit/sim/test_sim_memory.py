@@ -200,3 +200,8 @@ def test_a_table_with_missing_and_unknown_keys_is_refused_with_all_of_them() -> 
     assert caught.value.args[0] == "bad_spec"
     for key in ("l2.ways", "vl1d.ways", "l3.bytes"):
         assert key in caught.value.args[1]
+
+
+def test_an_unknown_kind_of_access_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no kind of access: fetch"):
+        one("mi250", "fetch", [BASE], 4)
