@@ -1,6 +1,6 @@
 // Writes down what a program launches, so that previews can start from real arguments at real addresses: symbol, shape,
 // argument bytes, the allocations, and what memory holds where a kernel's addresses or branches may depend on it. Off
-// by default; the configuration switches it on (config.h). profiling/launches/record.py reads the file.
+// by default; the configuration switches it on (config.h). simulator/launch_record.py reads the file.
 #pragma once
 
 #include <array>
