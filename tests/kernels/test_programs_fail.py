@@ -71,6 +71,16 @@ def test_beyond_the_lds_loads_give_zero_and_stores_are_dropped(
     assert "the work-group has 256 bytes of LDS" in strict.message
 
 
+def test_a_program_that_is_stopped_while_a_launch_is_written_down_keeps_all_of_it(tmp_path: Path) -> None:
+    """Wherever the signal comes, what is said of the kernel agrees with the number of launches."""
+    stopped = 0
+    for before_end in range(9, 20):
+        done = run("stopped_in_a_change", tmp_path, (str(before_end),))
+        assert [kernel.dispatches for kernel in done.kernels] == [done.dispatch_count], before_end
+        stopped += (done.reason, done.dispatch_count) == ("host_crash", 4)
+    assert stopped > 1
+
+
 def test_host_memory_in_a_kernel(tmp_path: Path) -> None:
     done = run("host_pointer", tmp_path)
     assert (done.status, done.reason) == ("failed", "illegal_access"), done

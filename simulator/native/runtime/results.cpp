@@ -12,6 +12,7 @@
 
 #include "core/record.h"
 #include "core/tally.h"
+#include "results_change.h"
 
 namespace hipsynth::runtime {
 namespace {
@@ -215,6 +216,7 @@ std::string Results::symbol_of(const KernelInfo& kernel, const std::string& vari
 }
 
 void Results::add(const KernelInfo& kernel, const KernelBuild& build, const Dispatch& dispatch) {
+  const ResultsChange change;
   ++dispatches_;
   const std::string& variant = build.variant;
   const std::string symbol = symbol_of(kernel, variant);
@@ -320,6 +322,7 @@ bool Results::record_shape(size_t kernel, const Dispatch& dispatch) {
 }
 
 void Results::render() {
+  const ResultsChange change;
   if (tally_) {
     instructions_.clear();
     for (const auto& [kernel, instructions] : tally_->kernels()) {
@@ -357,6 +360,7 @@ void Results::render() {
 }
 
 void Results::add_transfer(Transfer kind, double bytes, double ns) {
+  const ResultsChange change;
   Transferred& sum = transfers_[static_cast<size_t>(kind)];
   ++sum.count;
   sum.bytes += bytes;
@@ -364,21 +368,25 @@ void Results::add_transfer(Transfer kind, double bytes, double ns) {
 }
 
 void Results::warn(const std::string& message) {
+  const ResultsChange change;
   if (warned_++ >= kKeptWarnings) return;
   warnings_ += (warnings_.empty() ? "" : ", ") + json_string(message);
 }
 
 void Results::add_race(const std::string& description) {
+  const ResultsChange change;
   if (raced_++ >= kKeptWarnings) return;
   races_ += (races_.empty() ? "" : ", ") + json_string(description);
 }
 
 void Results::add_unfenced(const std::string& description) {
+  const ResultsChange change;
   if (unfenced_count_++ >= kKeptWarnings) return;
   unfenced_ += (unfenced_.empty() ? "" : ", ") + json_string(description);
 }
 
 bool Results::note(Notice kind, const std::string& subject) {
+  const ResultsChange change;
   const bool once = kind == Notice::out_of_memory;  // many programs ask again for less, or go on without
   if (noted_.size() >= kKeptNotices || !noted_.emplace(kind, once ? "" : subject).second) return false;
   notices_ += std::string(notices_.empty() ? "" : ", ") + "{\"kind\": \"" + kNotices[static_cast<size_t>(kind)] +
@@ -389,17 +397,30 @@ bool Results::note(Notice kind, const std::string& subject) {
 void Results::fail(Reason reason, const std::string& message) { fail(std::string(name_of(reason)), message); }
 
 void Results::fail(const std::string& reason, const std::string& message) {
+  const ResultsChange change;
   if (failed_) return;
   failed_ = true;
   status_ = "\"status\": \"failed\", \"reason\": " + json_string(reason) + ", \"message\": " + json_string(message);
 }
 
 void Results::set_fault(const std::string& symbol, uint64_t address) {
+  const ResultsChange change;
   fault_ = ", \"fault\": " + json_place(symbol, address);
 }
 
 void Results::set_warned_at(const std::string& symbol, uint64_t address) {
+  const ResultsChange change;
   warned_at_ = ", \"warned_at\": " + json_place(symbol, address);
+}
+
+void Results::set_outputs(std::string rendered) {
+  const ResultsChange change;
+  outputs_ = std::move(rendered);
+}
+
+void Results::set_host_operators(std::string rendered) {
+  const ResultsChange change;
+  host_operators_ = std::move(rendered);
 }
 
 void Results::write_head(bool finished, int signal, Channel::Writer* out) const {

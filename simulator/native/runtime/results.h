@@ -61,9 +61,9 @@ class Results {
   void set_warned_at(const std::string& symbol, uint64_t address);
   void start_clock(double ns) { clock_start_ns_ = ns; }
   void set_clock(double ns) { clock_ns_ = ns - clock_start_ns_; }
-  void set_outputs(std::string rendered) { outputs_ = std::move(rendered); }
+  void set_outputs(std::string rendered);
   // A JSON object: operators that a script ran on the CPU, and how often.
-  void set_host_operators(std::string rendered) { host_operators_ = std::move(rendered); }
+  void set_host_operators(std::string rendered);
   void set_limited(bool limited) { limited_ = limited; }
   void set_tally(const InstructionTally* tally) { tally_ = tally; }  // or null
   void set_module(size_t kernels) { module_kernels_ = kernels; }
@@ -77,7 +77,7 @@ class Results {
   void render();
 
   // Writes the document to the channel; does nothing if that is not open. Async-signal-safe: it only copies text that
-  // is already rendered. `signal`: 0, or the number of the signal whose handler calls
+  // is already rendered, and no ResultsChange may exist. `signal`: 0, or the number of the signal whose handler calls
   // it.
   void write(bool finished, int signal) const;
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -12,6 +13,7 @@
 
 #include "array.h"
 #include "channel.h"
+#include "results_change.h"
 #include "timing/model.h"
 
 namespace hipsynth::runtime {
@@ -26,20 +28,27 @@ double host_seconds() {
 }
 
 Runtime* instance = nullptr;
-bool stopping = false;
+std::atomic<bool> stopping = false;
 
-// The host program crashed: save the results, then re-raise the signal.
+void report_kernel(const char* event, const char* kernel) {
+  for (const char* text : {event, kernel, "\n"}) {
+    [[maybe_unused]] const ssize_t n = ::write(2, text, strlen(text));
+  }
+}
+
+// The host program crashed, or is to stop: saves the results, then raises the signal again.
 void on_fatal_signal(int signal) {
-  if (instance != nullptr && !stopping) {
-    stopping = true;
+  const bool is_request = signal == SIGXCPU || signal == SIGTERM;
+  const bool interrupts_change = ResultsChange::is_by_this_thread();
+  if (is_request && interrupts_change) return ResultsChange::postpone_signal(signal);
+  if (instance != nullptr && !stopping.exchange(true)) {
     if (const char* kernel = instance->running) {
-      const char* text = signal == SIGXCPU || signal == SIGTERM ? "hipsynth: stopped while simulating kernel "
-                                                                : "hipsynth: crashed while simulating kernel ";
-      [[maybe_unused]] ssize_t n = ::write(2, text, strlen(text));
-      n = ::write(2, kernel, strlen(kernel));
-      n = ::write(2, "\n", 1);
+      report_kernel(
+          is_request ? "hipsynth: stopped while simulating kernel " : "hipsynth: crashed while simulating kernel ",
+          kernel);
     }
-    instance->results.write(false, signal);
+    // Otherwise what was written last stands.
+    if (!interrupts_change && ResultsChange::block_changes()) instance->results.write(false, signal);
   }
   ::signal(signal, SIG_DFL);
   ::raise(signal);
