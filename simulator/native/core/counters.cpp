@@ -140,7 +140,7 @@ void count_lanes(const OpInfo& op, double n, double lanes, Counters* out) {
   if (matrix && std::string_view(op.mfma_type) != "I8") k[Counter::EXACT_FLOPS] += n * op.mfma_mops * 512;
 }
 
-// A flat access counts as memory even if it goes to the LDS.
+// Of a flat access all lanes; EngineCounts::flat_lds_bytes are moved to those of the LDS afterwards.
 void count_bytes(const OpInfo& op, double lanes, Counters* out) {
   const uint32_t each = moved_bytes(op);
   if (each == 0) return;
@@ -283,7 +283,8 @@ void count_instructions(const Program& program, const EngineCounts& e, const std
     }
   }
   constexpr std::array kBytes = {Counter::EXACT_READ_BYTES, Counter::EXACT_WRITE_BYTES, Counter::EXACT_ATOMIC_BYTES};
-  for (size_t i = 0; i < kBytes.size(); ++i) k[kBytes[i]] -= static_cast<double>(e.beyond_buffer[i]);
+  for (size_t i = 0; i < kBytes.size(); ++i) k[kBytes[i]] -= static_cast<double>(e.not_requested[i]);
+  if (e.flat_lds_bytes) k[Counter::EXACT_LDS_BYTES] += static_cast<double>(e.flat_lds_bytes);
   k[Counter::SQ_INSTS] = static_cast<double>(total);
   k[Counter::SQ_INSTS_LDS] +=
       static_cast<double>(e.flat_lds);  // recorded: a flat store that goes to the LDS counts in both

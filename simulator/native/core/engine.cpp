@@ -186,7 +186,7 @@ template <Event::Kind kKind>
   } else {
     if (recorder_) recorder_->before_access(c_.counts);
     kKind == Event::Kind::scalar ? execute_scalar_memory(c_, *r, s) : execute_vector_memory(c_, *r, s);
-    if (recorder_) recorder_->add_beyond_buffer(c_.counts);
+    if (recorder_) recorder_->add_not_requested(c_.counts);
     if (recorder_) recorder_->add_instruction(kKind, r->now, in_run, pc);
   }
   if (c_.tally) [[unlikely]]

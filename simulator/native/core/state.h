@@ -121,8 +121,10 @@ struct EngineCounts {
   uint64_t store_tails = 0;     // waves that ended with stores in flight
   uint64_t barrier_cycles = 0;  // that waves would wait at barriers for the last wave of their work-group
   uint64_t jumps = 0;           // taken branches, and other jumps
-  // Bytes of active lanes that are beyond the end of their buffer, and so not requested: of loads, stores and atomics.
-  std::array<uint64_t, 3> beyond_buffer{};
+  uint64_t flat_lds_bytes = 0;  // of active lanes whose generic address was in the LDS
+  // Bytes of active lanes that are not requested from memory, of loads, stores and atomics: those beyond the end of
+  // their buffer, and flat_lds_bytes.
+  std::array<uint64_t, 3> not_requested{};
 };
 
 // How evenly time is spread over waves or work-groups that run side by side.
@@ -172,6 +174,7 @@ struct Lives {
 };
 
 class BankCosts;
+struct LdsAccess;
 class Footprint;
 class HostServices;
 class InstructionTally;
@@ -219,7 +222,9 @@ void execute_vector_memory(Context& c, Resident& r, const Step& s);
 void execute_lds(Context& c, Resident& r, const Step& s);
 void execute_image(Context& c, Resident& r, const Step& s);
 
-// Address of one lane's LDS access by a flat instruction whose address is in the shared aperture.
+// Counts the cycles that an access takes on the banks of the LDS.
+void count_lds_cycles(Context& c, const Step& s, const LdsAccess& access);
+// Address of one lane's access to the LDS of its work-group.
 uint8_t* lds_pointer(Context& c, Resident& r, const Step& s, uint32_t lane, uint64_t offset, uint32_t bytes);
 
 enum class FaultMemory { global, lds, scratch };  // whose surroundings a message tells

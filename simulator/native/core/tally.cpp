@@ -21,8 +21,8 @@ constexpr std::array kCountedEvents = {InstructionEvent::accesses,   Instruction
                                        InstructionEvent::l2_misses,  InstructionEvent::fabric_bytes,
                                        InstructionEvent::lds_cycles, InstructionEvent::bank_conflicts};
 
-uint64_t beyond_buffer(const EngineCounts& engine) {
-  return std::accumulate(engine.beyond_buffer.begin(), engine.beyond_buffer.end(), uint64_t{0});
+uint64_t not_requested(const EngineCounts& engine) {
+  return std::accumulate(engine.not_requested.begin(), engine.not_requested.end(), uint64_t{0});
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ InstructionTally::Counts InstructionTally::read_counts(const Resident& r, const 
 
 void InstructionTally::begin_access(const Resident& r, const EngineCounts& engine) {
   before_ = read_counts(r, engine);
-  beyond_before_ = beyond_buffer(engine);
+  not_requested_before_ = not_requested(engine);
 }
 
 void InstructionTally::end_access(const Resident& r, uint32_t pc, const EngineCounts& engine, bool is_idle) {
@@ -60,7 +60,7 @@ void InstructionTally::end_access(const Resident& r, uint32_t pc, const EngineCo
   ++o.seen;
   o.modelled += counts != before_ || is_idle;
   for (size_t i = 0; i < counts.size(); ++i) o.counts[i] += counts[i] - before_[i];
-  o.beyond += beyond_buffer(engine) - beyond_before_;
+  o.beyond += not_requested(engine) - not_requested_before_;
   const Unit unit = program_->steps[pc].inst->op->unit;
   Pending& pending = pending_[&r];
   const Answer answer = unit == Unit::vmem ? r.answer_of(0) : unit == Unit::lds ? r.lds_answer : r.scalar_answer;

@@ -93,7 +93,7 @@ class InstructionTally {
   std::vector<Observed> observed_;  // of this dispatch
   std::unordered_map<const Resident*, Pending> pending_;
   Counts before_{};
-  uint64_t beyond_before_ = 0;
+  uint64_t not_requested_before_ = 0;
   std::map<Kernel, std::vector<Instruction>> kernels_;
 };
 

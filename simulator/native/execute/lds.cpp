@@ -19,13 +19,6 @@ uint32_t lane_base(const Inst& in, uint32_t which) {
   return static_cast<uint32_t>(which ? in.offset1 : in.offset0) * scale;
 }
 
-void count(Context& c, const Step& s, const LdsAccess& access) {
-  const BankCost& cost = c.bank_costs.of(reinterpret_cast<uintptr_t>(s.inst) / sizeof(Inst), access);
-  c.counts.lds_idx_cycles += cost.cycles;
-  c.counts.lds_bank_conflict += cost.conflicts;
-  c.counts.lds_addr_conflict += cost.repeats;
-}
-
 // Every lane's address. Without an address register, lane i accesses dword i from M0 on; `own` then holds the
 // addresses.
 const uint32_t* addresses_of(Arch arch, Wave& w, const Inst& in, uint32_t* own) {
@@ -118,7 +111,7 @@ void access_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
     uint32_t* row = m.kind == MemKind::load ? operand_row(r.wave, in.dst, which * (bytes / 4))
                                             : operand_row(r.wave, in.src[1 + which]);
     const uint32_t base = lane_base(in, which);
-    if (c.model->counts_lds()) count(c, s, {address, base, exec, bytes, false});
+    if (c.model->counts_lds()) count_lds_cycles(c, s, {address, base, exec, bytes, false});
     if (s.idle_data) continue;
     uint64_t difference = ~exec;
     for (uint32_t lane = 0; lane < kLanes; ++lane) {
@@ -161,7 +154,7 @@ void atomic_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
     uint32_t* result = operand_row(r.wave, in.dst, which * (bytes / 4));
     uint32_t offset[kLanes];
     for (uint32_t lane = 0; lane < kLanes; ++lane) offset[lane] = (address[lane] + lane_base(in, which)) & kept;
-    if (c.model->counts_lds()) count(c, s, {offset, 0, exec, bytes, true});
+    if (c.model->counts_lds()) count_lds_cycles(c, s, {offset, 0, exec, bytes, true});
     if (result) c.counts.lds_atomic_return += 1;
     if (s.idle_data) continue;
     for (uint64_t rest = exec; rest; rest &= rest - 1) {
@@ -227,6 +220,13 @@ void cross_lane(Resident& r, const Step& s, uint64_t exec) {
 }
 
 }  // namespace
+
+void count_lds_cycles(Context& c, const Step& s, const LdsAccess& access) {
+  const BankCost& cost = c.bank_costs.of(reinterpret_cast<uintptr_t>(s.inst) / sizeof(Inst), access);
+  c.counts.lds_idx_cycles += cost.cycles;
+  c.counts.lds_bank_conflict += cost.conflicts;
+  c.counts.lds_addr_conflict += cost.repeats;
+}
 
 uint8_t* lds_pointer(Context& c, Resident& r, const Step& s, uint32_t lane, uint64_t offset, uint32_t bytes) {
   std::vector<uint8_t>& lds = r.group->lds;

@@ -4,6 +4,7 @@
 
 #include "core/footprint.h"
 #include "core/state.h"
+#include "execute/bank_costs.h"
 #include "execute/lane_data.h"
 #include "isa/alu.h"
 #include "memory/access_timing.h"
@@ -225,12 +226,14 @@ void log_access(Context& c, const Resident& r, const Step& s, const Lanes& l) {
   });
 }
 
+// The place of a kind of access in EngineCounts::not_requested.
+size_t kind_index(MemKind kind) { return kind == MemKind::load ? 0 : kind == MemKind::store ? 1 : 2; }
+
 // Bytes that are not requested, since the lane's buffer ends before them.
 void count_beyond_buffer(Context& c, const Step& s, const Lanes& l) {
-  const MemKind kind = s.inst->op->mem.kind;
   uint64_t bytes = static_cast<uint64_t>(std::popcount(l.dropped)) * s.lane_bytes;
   for_lanes(l.partial, [&](uint32_t lane) { bytes += s.lane_bytes - 4 * l.inside[lane]; });
-  c.counts.beyond_buffer[kind == MemKind::load ? 0 : kind == MemKind::store ? 1 : 2] += bytes;
+  c.counts.not_requested[kind_index(s.inst->op->mem.kind)] += bytes;
 }
 
 void count_access(Context& c, Resident& r, const Step& s, const Lanes& l) {
@@ -381,7 +384,9 @@ void load_to_lds(Context& c, Resident& r, const Step& s, const Lanes& l) {
       std::memcpy(value, p, inside);
     }
     const uint32_t bytes = std::max<uint32_t>(s.lane_bytes, 4);
-    std::memcpy(lds_pointer(c, r, s, lane, base + uint64_t{lane} * bytes, bytes), value, bytes);
+    const uint64_t offset = base + uint64_t{lane} * bytes;
+    if (c.accesses) c.accesses->use_lds(c, r, s, AccessLog::Use::write, offset, bytes);
+    std::memcpy(lds_pointer(c, r, s, lane, offset, bytes), value, bytes);
   }
 }
 
@@ -393,12 +398,33 @@ void move_data(Context& c, Resident& r, const Step& s, const Operands& o, const 
   store_lanes(s, l, operand_row(r.wave, *o.data));
 }
 
+// The lanes of a flat instruction whose address is in the LDS: `offset` of each in that of its work-group. Recorded: a
+// flat store that goes to the LDS counts as an instruction of both.
+void count_flat_lds(Context& c, Resident& r, const Step& s, uint64_t exec, const uint32_t* offset) {
+  const MemDesc& m = s.inst->op->mem;
+  const uint64_t bytes = static_cast<uint64_t>(std::popcount(exec)) * s.lane_bytes;
+  const bool atomic = m.kind == MemKind::atomic;
+  ++c.counts.flat_lds;
+  c.counts.flat_lds_bytes += bytes;
+  c.counts.not_requested[kind_index(m.kind)] += bytes;
+  if (c.model->counts_lds()) count_lds_cycles(c, s, {offset, 0, exec, s.lane_bytes, atomic});
+  if (atomic && operand_row(r.wave, s.inst->dst)) ++c.counts.lds_atomic_return;
+  r.lds_outstanding = true;
+  r.lds_answer = Answer::at(r.now + c.latency.lds, Level::none);
+  if (!c.accesses) return;
+  const auto use = atomic                    ? AccessLog::Use::atomic
+                   : m.kind == MemKind::load ? AccessLog::Use::read
+                                             : AccessLog::Use::write;
+  for_lanes(exec, [&](uint32_t lane) { c.accesses->use_lds(c, r, s, use, offset[lane], s.lane_bytes); });
+}
+
 // A generic address may be global, private or LDS, separately for each lane.
 void execute_flat(Context& c, Resident& r, const Step& s) {
   const Inst& in = *s.inst;
   const Operands o = operands_of(in);
   const uint32_t *low = operand_row(r.wave, *o.vaddr), *high = operand_row(r.wave, *o.vaddr, 1);
   Lanes global, shared, priv;
+  uint32_t in_lds[kLanes] = {};
   uint64_t exec = r.wave.exec();
   for (uint32_t i = 0; i < kLanes; ++i) {
     const uint64_t address = (static_cast<uint64_t>(high[i]) << 32 | low[i]) + static_cast<uint64_t>(in.imm);
@@ -407,6 +433,7 @@ void execute_flat(Context& c, Resident& r, const Step& s) {
     Lanes* kind = &global;
     if (address >> 32 == kSharedBase >> 32) {
       kind = &shared;
+      in_lds[i] = static_cast<uint32_t>(address);
       shared.address[i] = reinterpret_cast<uint64_t>(lds_pointer(c, r, s, i, address & 0xffffffffu, s.lane_bytes));
     } else if (address >> 32 == kPrivateBase >> 32) {
       kind = &priv;
@@ -419,10 +446,9 @@ void execute_flat(Context& c, Resident& r, const Step& s) {
   priv.interleaved = true;
   ++r.outstanding_lgkm;
   if (shared.exec) {
-    ++c.counts.flat_lds;
-    r.lds_outstanding = true;
-    r.lds_answer = Answer::at(r.now + c.latency.lds, Level::none);
+    count_flat_lds(c, r, s, shared.exec, in_lds);
     move_data(c, r, s, o, shared);
+    if (c.accesses) c.accesses->confirm_writes();
   }
   if (priv.exec) {
     count_access(c, r, s, priv);

@@ -135,8 +135,9 @@ void accumulate(Dispatch& sum, const Dispatch& more) {
   accumulate(sum.traffic, more.traffic);
 }
 
-std::array<uint32_t, 6> shape_of(const Dispatch& d) {
-  return {d.grid.x, d.grid.y, d.grid.z, d.block.x, d.block.y, d.block.z};
+std::array<uint32_t, 7> shape_of(const Dispatch& d) {
+  const auto lds_bytes = d.registers ? static_cast<uint32_t>(d.registers->lds_bytes) : 0;
+  return {d.grid.x, d.grid.y, d.grid.z, d.block.x, d.block.y, d.block.z, lds_bytes};
 }
 
 // The record of a kernel; `sum` is over all its dispatches.

@@ -92,7 +92,7 @@ class Results {
     std::string rendered;  // its JSON object
   };
 
-  using Shape = std::array<uint32_t, 6>;  // grid and block
+  using Shape = std::array<uint32_t, 7>;  // grid, block and bytes of LDS
   // The launches of a kernel in one shape.
   struct ShapeTotal {
     size_t kernel = 0;  // position in totals_

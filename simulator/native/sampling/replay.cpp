@@ -151,8 +151,8 @@ void Engine::add_replayed() {
   c_.counts.lds_bank_conflict += replay_->traces.first.counts.lds_bank_conflict * groups;
   c_.counts.lds_addr_conflict += replay_->traces.first.counts.lds_addr_conflict * groups;
   c_.counts.lds_atomic_return += replay_->traces.first.counts.lds_atomic_return * groups;
-  for (size_t i = 0; i < c_.counts.beyond_buffer.size(); ++i)
-    c_.counts.beyond_buffer[i] += replay_->traces.first.counts.beyond_buffer[i] * groups;
+  for (size_t i = 0; i < c_.counts.not_requested.size(); ++i)
+    c_.counts.not_requested[i] += replay_->traces.first.counts.not_requested[i] * groups;
 }
 
 }  // namespace hipsynth

@@ -24,8 +24,8 @@ uint64_t scattered(uint64_t i) {
 }
 
 bool same_counts(const EngineCounts& a, const EngineCounts& b) {
-  return std::tie(a.lds_idx_cycles, a.lds_bank_conflict, a.lds_addr_conflict, a.lds_atomic_return, a.beyond_buffer) ==
-         std::tie(b.lds_idx_cycles, b.lds_bank_conflict, b.lds_addr_conflict, b.lds_atomic_return, b.beyond_buffer);
+  return std::tie(a.lds_idx_cycles, a.lds_bank_conflict, a.lds_addr_conflict, a.lds_atomic_return, a.not_requested) ==
+         std::tie(b.lds_idx_cycles, b.lds_bank_conflict, b.lds_addr_conflict, b.lds_atomic_return, b.not_requested);
 }
 
 bool replays_memory(const Step& s) {
@@ -219,9 +219,9 @@ void Recorder::add_wait(WaitLimits limits, uint32_t now, uint32_t in_run) {
   current_->events.back().lgkm = static_cast<uint8_t>(limits.lgkm);
 }
 
-void Recorder::add_beyond_buffer(const EngineCounts& after) {
-  for (size_t i = 0; i < after.beyond_buffer.size(); ++i)
-    counting_->beyond_buffer[i] += after.beyond_buffer[i] - before_access_.beyond_buffer[i];
+void Recorder::add_not_requested(const EngineCounts& after) {
+  for (size_t i = 0; i < after.not_requested.size(); ++i)
+    counting_->not_requested[i] += after.not_requested[i] - before_access_.not_requested[i];
 }
 
 void Recorder::add_lds(const EngineCounts& after, uint32_t now, uint32_t in_run) {

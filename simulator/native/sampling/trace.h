@@ -132,7 +132,7 @@ class Recorder final : public MemoryModel {
   void add(Event::Kind kind, uint32_t now, uint32_t in_run);
   void add_wait(WaitLimits limits, uint32_t now, uint32_t in_run);
   void before_access(const EngineCounts& counts) { before_access_ = counts; }
-  void add_beyond_buffer(const EngineCounts& after);
+  void add_not_requested(const EngineCounts& after);
   void add_lds(const EngineCounts& after, uint32_t now, uint32_t in_run);
   void refuse() { refused_ = true; }  // something happened that cannot be replayed
 
