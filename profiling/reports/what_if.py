@@ -107,9 +107,9 @@ def _removing(names: str, constants: str = "") -> Removal:
     return lambda _, work, spec: (_without(work, names), {**spec, **dict.fromkeys(constants.split(), 0.0)})
 
 
-_WAITS = (
+_MEMORY_WAITS = (
     "store_waits l1_waits l2_waits infinity_waits hbm_waits scalar_hit_waits scalar_l2_waits scalar_infinity_waits "
-    "scalar_hbm_waits lds_waits store_tails"
+    "scalar_hbm_waits store_tails"
 )
 _MEMORY = (
     "l1_cycles_busiest_cu l2_requests_busiest_channel l2_turns_busiest_channel atomics_busiest_line fabric_read_bytes "
@@ -117,11 +117,17 @@ _MEMORY = (
 )
 _LATENCY = "l2.store_latency_cycles hbm.translation_ns hbm.latency_cycles fabric.infinity_cache_latency_cycles"
 WHAT_IFS: Mapping[WhatIfCause, tuple[str, Removal]] = {
-    WhatIfCause.MEMORY: ("global memory answered at once, at no cost", _removing(f"{_MEMORY} {_WAITS}", _LATENCY)),
+    WhatIfCause.MEMORY: (
+        "global memory answered at once, at no cost",
+        _removing(f"{_MEMORY} {_MEMORY_WAITS}", _LATENCY),
+    ),
     WhatIfCause.COALESCING: ("every look-up, request and fetched byte used by lanes", _perfect_coalescing),
     WhatIfCause.L1_MISSES: ("every load answered by the vL1D", _infinite_vl1d),
     WhatIfCause.L2_MISSES: ("an infinite L2: no traffic behind it", _infinite_l2),
-    WhatIfCause.LATENCY: ("every wait for memory and LDS over at once", _removing(_WAITS, _LATENCY)),
+    WhatIfCause.LATENCY: (
+        "every wait for memory and LDS over at once",
+        _removing(f"{_MEMORY_WAITS} lds_waits", _LATENCY),
+    ),
     WhatIfCause.OCCUPANCY: ("twice the waves on each CU, as far as it has slots", _twice_the_waves),
     WhatIfCause.LDS_CONFLICTS: ("LDS accesses without bank conflicts", _conflicts_free),
     WhatIfCause.LDS: ("LDS accesses at no cost", _removing("lds lds_cycles lds_waits")),

@@ -95,3 +95,32 @@ def test_document_and_text_list_the_causes() -> None:
     text = what_if_listing([result])
     assert "lds conflicts" in text and text.index("lds conflicts") < text.index("nothing:")
     assert profile_document("p", "p.hip", [result]).results[0].kernels[0].what_if is None
+
+
+CHASE = """#include <hip/hip_runtime.h>
+
+__global__ void chase(int* out) {
+  __shared__ int next[64];
+  next[threadIdx.x] = (threadIdx.x + 1) & 63;
+  __syncthreads();
+  int at = threadIdx.x;
+  for (int i = 0; i < 2000; ++i) at = next[at];
+  out[threadIdx.x] = at;
+}
+
+int main() {
+  int* out;
+  if (hipMalloc(&out, 256) != hipSuccess) return 1;
+  chase<<<1, 64>>>(out);
+  return hipDeviceSynchronize();
+}
+"""
+
+
+def test_waits_for_the_lds_are_no_waits_for_memory(tmp_path: Path) -> None:
+    (tmp_path / "chase.hip").write_text(CHASE)
+    program = load_program(tmp_path / "chase.hip")
+    (result,) = profile_program(program, [Target("gfx942", "-O3", DEVICE)], "sim", RunLimits())
+    (kernel,) = result.launches
+    answers = {row.cause: row.worth_percent for row in answer_what_if(kernel, DEVICE) or ()}
+    assert answers[Cause.MEMORY] < 10 < 50 < min(answers[Cause.LATENCY], answers[Cause.LDS])
