@@ -85,7 +85,7 @@ Exit codes: 0 ok, 2 usage, 3 bad input, 4 backend or toolchain missing, 5 some i
 OPTIONS_OF_ONE = {
     "kernel_pattern": "--kernel",
     "top": "--top",
-    "metric_pattern": "--metric",
+    "metric_patterns": "--metric",
     "as_csv": "--csv",
     "counters": "--counters",
     "output": "--output",
@@ -114,7 +114,7 @@ class MeasurementOptions(TypedDict):
     values: tuple[str, ...]
     kernel_pattern: str
     top: int | None
-    metric_pattern: str
+    metric_patterns: tuple[str, ...]
     as_csv: bool
     asm: bool
     ttgir: bool
@@ -181,10 +181,10 @@ class MeasurementOptions(TypedDict):
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Only the N kernels that take most time.")
 @click.option(
     "--metric",
-    "metric_pattern",
-    default="",
+    "metric_patterns",
+    multiple=True,
     metavar="PATTERN",
-    help="Only metrics and counters that match, in tables and CSV.",
+    help="Only metrics and counters that match, in tables and CSV. Repeatable.",
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Print metrics and counters as CSV.")
 @click.option("--html", type=NamedPath(dir_okay=False, path_type=Path), help="Also write the profile as one page.")
@@ -356,10 +356,10 @@ def _profile_program(
     from hipsynth.library.profile import ProfileRequest, profile_project
     from hipsynth.library.targets import spell_flags
     from hipsynth.profiling.reports.describe import exit_code
-    from hipsynth.profiling.reports.filters import check_metric_pattern
+    from hipsynth.profiling.reports.filters import check_metric_patterns
     from hipsynth.source.harness import HarnessChoices
 
-    check_metric_pattern(options["metric_pattern"])
+    check_metric_patterns(options["metric_patterns"])
     if (options["asm"] or options["ttgir"]) and not lines:
         raise UsageError("--asm and --ttgir are for --lines", remedy="add --lines: they show what each line costs, too")
     if options["as_csv"] and (options["as_json"] or (lines and not options["html"])):
@@ -401,9 +401,9 @@ def _print_profile(document: ExecutedProfile, lines: bool, options: MeasurementO
     if options["as_json"]:
         print_json(document)
     elif options["as_csv"]:
-        click.echo(write_csv(results, options["metric_pattern"]), nl=False)
+        click.echo(write_csv(results, options["metric_patterns"]), nl=False)
     else:
-        _print_text(results, options["counters"], options["metric_pattern"])
+        _print_text(results, options["counters"], options["metric_patterns"])
         if lines:
             click.echo("\n" + lines_listing(results, terminal_width()))
         if options["ttgir"]:
@@ -417,15 +417,15 @@ def _print_profile(document: ExecutedProfile, lines: bool, options: MeasurementO
             click.echo(f"\n{target}: output of the program\n{result.stdout}".rstrip())
 
 
-def _print_text(results: Sequence[TargetResult], counters: bool | None, pattern: str) -> None:
+def _print_text(results: Sequence[TargetResult], counters: bool | None, patterns: Sequence[str]) -> None:
     """Everything; at a terminal a first screen, unless counters or metrics are asked for."""
     from hipsynth.profiling.reports.first_screen import render_screen
     from hipsynth.profiling.reports.terminal import render_results
 
-    if counters is None and not pattern and sys.stdout.isatty():
+    if counters is None and not patterns and sys.stdout.isatty():
         print_styled(render_screen(results, terminal_width(), style_text))
     else:
-        click.echo(render_results(results, terminal_width(), counters, pattern))
+        click.echo(render_results(results, terminal_width(), counters, patterns))
 
 
 def _note_failures(results: Sequence[TargetResult], limits: RunLimits, options: MeasurementOptions) -> None:

@@ -169,7 +169,7 @@ class KernelRecord:
     source: MeasurementSource = field(default_factory=MeasurementSource)
     symbol: str = ""  # in the code object
     signature: str = ""  # demangled
-    same_shape: bool = True  # all dispatches have this grid and block
+    same_shape: bool = True  # all dispatches have this grid, block and LDS
     registers: Registers | None = None
     occupancy: Occupancy | None = None
     limits: TimingBounds | None = None

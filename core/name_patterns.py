@@ -13,6 +13,11 @@ def matches_name(name: str, pattern: str) -> bool:
     return fnmatch.fnmatchcase(name.lower(), f"*{pattern.lower()}*")
 
 
+def matches_any(name: str, patterns: Sequence[str]) -> bool:
+    """Whether a name matches one of these patterns, or there are none."""
+    return not patterns or any(matches_name(name, pattern) for pattern in patterns)
+
+
 def check_kernel_pattern(pattern: str, names: Sequence[str]) -> None:
     """Raises UsageError if none of the kernels matches."""
     if not any(matches_name(name, pattern) for name in names):

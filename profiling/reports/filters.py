@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from hipsynth.core.errors import UsageError, suggest_name
 from hipsynth.core.kernel_record import KernelRecord
-from hipsynth.core.name_patterns import check_kernel_pattern, matches_name
+from hipsynth.core.name_patterns import check_kernel_pattern, matches_any, matches_name
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import TargetResult
 
@@ -41,18 +41,20 @@ def _select_of(result: TargetResult, pattern: str, top: int) -> TargetResult:
     )
 
 
-def check_metric_pattern(pattern: str) -> None:
-    """Raises UsageError if no metric and no counter matches."""
+def check_metric_patterns(patterns: Sequence[str]) -> None:
+    """Raises UsageError for a pattern that no metric and no counter matches."""
     table = metrics.metric_table()
     names = [*metrics.all_ids(), *table.counters, *table.others]
-    if pattern and not any(matches_name(name, pattern) for name in names):
+    for pattern in patterns:
+        if any(matches_name(name, pattern) for name in names):
+            continue
         cause = suggest_name(pattern, names)
         remedy = "names are in docs/reference/metrics.md, e.g. --metric 'L2*' or --metric TCC"
         raise UsageError(f"--metric {pattern}: no metric and no counter matches", cause=cause, remedy=remedy)
 
 
-def write_csv(results: Sequence[TargetResult], pattern: str = "") -> str:
-    """Every metric and counter that matches `pattern`, a row each, per dispatch."""
+def write_csv(results: Sequence[TargetResult], patterns: Sequence[str] = ()) -> str:
+    """Every metric and counter that matches one of `patterns` (all if there are none), a row each, per dispatch."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(HEAD)
@@ -61,7 +63,7 @@ def write_csv(results: Sequence[TargetResult], pattern: str = "") -> str:
             where = (result.arch, result.device, result.flags, kernel.name)
             shape = ("x".join(map(str, kernel.grid)), "x".join(map(str, kernel.block)), kernel.dispatches)
             writer.writerows(
-                (*where, *shape, *row) for row in _list_quantities(kernel) if matches_name(row[0], pattern)
+                (*where, *shape, *row) for row in _list_quantities(kernel) if matches_any(row[0], patterns)
             )
     return text.getvalue()
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hipsynth.core.kernel_record import KernelRecord
-from hipsynth.core.name_patterns import matches_name
+from hipsynth.core.name_patterns import matches_any
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import TargetResult, describe_target
 from hipsynth.profiling.metrics import bottleneck, roofline, uncertainty
@@ -40,11 +40,11 @@ LEGEND = (
 @dataclass(frozen=True)
 class TableChoice:
     """What tables of metrics and counters hold: `counters` at all, `every` one that is not zero, those that match
-    `pattern`."""
+    one of `patterns`, or all."""
 
     counters: bool
     every: bool = False
-    pattern: str = ""
+    patterns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,10 @@ class Column:
 
 
 def render_results(
-    results: Sequence[TargetResult], width: int = 120, counters: bool | None = None, pattern: str = ""
+    results: Sequence[TargetResult], width: int = 120, counters: bool | None = None, patterns: Sequence[str] = ()
 ) -> str:
     """All kernels of all targets; tables are wrapped at about `width` columns, and have the metrics and counters that
-    match `pattern`.
+    match one of `patterns` (all if there are none).
 
     `counters`: whether to show all that are not zero; None: the most telling ones, if there are at most FEW kernels.
     """
@@ -101,7 +101,7 @@ def render_results(
     for result in results:
         lines += tuning_lines(result)
     full = len(names) <= FEW if counters is None else counters
-    choice = TableChoice(full or bool(pattern), counters is True or bool(pattern), pattern)
+    choice = TableChoice(full or bool(patterns), counters is True or bool(patterns), tuple(patterns))
     for name in names:
         columns = [Column(result, kernel) for result in results for kernel in list_used(result) if kernel.name == name]
         lines += ["", *_kernel_lines(name, columns, width, choice)]
@@ -118,7 +118,7 @@ def render_results(
     simulated = any(kernel.source.kind == "executed" for result in results for kernel in result.kernels)
     if simulated:
         lines += ["", *LEGEND]
-    if counters is None and not full and not pattern:
+    if counters is None and not full and not patterns:
         lines.append("Counters of every kernel: --counters")
     return "\n".join(lines).strip("\n")
 
@@ -178,16 +178,22 @@ def _launch_shape(kernel: KernelRecord) -> str:
 
 
 def _shape_lines(column: Column) -> Iterator[str]:
-    """The times of a kernel's launches by grid and work-group, the longest in all first; none if all are of one."""
+    """The times of a kernel's launches by grid, block and LDS, the longest in all first; none if all are of one."""
     shapes = [shape for shape in column.result.shapes if shape.symbol == column.kernel.symbol]
     shapes.sort(key=lambda shape: -shape.duration_ns * shape.dispatches)
+    lds_differs = len({_count_lds_bytes(shape) for shape in shapes}) > 1
     for shape in shapes[:MOST_SHAPES]:
+        lds = f"  {_count_lds_bytes(shape):,.0f} B LDS" if lds_differs else ""
         launches = (
-            f"grid {_format_dims(shape.grid)}  block {_format_dims(shape.block)}" if shape.same_shape else "others"
+            f"grid {_format_dims(shape.grid)}  block {_format_dims(shape.block)}{lds}" if shape.same_shape else "others"
         )
         yield f"      {launches}  {shape.dispatches} x {format_quantity(shape.duration_ns, 'ns')}"
     if len(shapes) > MOST_SHAPES:
         yield f"      and {len(shapes) - MOST_SHAPES} more; --json has all"
+
+
+def _count_lds_bytes(kernel: KernelRecord) -> float:
+    return kernel.registers.lds_bytes if kernel.registers else 0.0
 
 
 def _format_dims(dims: Sequence[int]) -> str:
@@ -332,7 +338,7 @@ def _metric_table(columns: Sequence[Column], choice: TableChoice) -> Iterator[st
         list(_metric_rows(columns, own_metrics)),
         list(_counter_rows(columns, choice.every)) if choice.counters else [],
     ]
-    blocks = [[row for row in block if matches_name(row[0], choice.pattern)] for block in blocks]
+    blocks = [[row for row in block if matches_any(row[0], choice.patterns)] for block in blocks]
     rows = [row for block in blocks for row in block]
     if not rows:
         yield "    (nothing of this kernel matches)"
