@@ -30,7 +30,7 @@ from hipsynth.cli.programs import (
     split_argv,
 )
 from hipsynth.cli.terminal import output_forwarder
-from hipsynth.core.errors import BadInput, CompileFailed, UsageError
+from hipsynth.core.errors import BadInput, CompileFailed, PartialFailure, UsageError
 from hipsynth.core.folders import changed_files, copy_out, stamp_files
 from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import scratch_folder
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from hipsynth.simulator.api import Artefacts, RunResult
     from hipsynth.simulator.devices import DeviceTable
     from hipsynth.simulator.limits import RunLimits
+    from hipsynth.simulator.observation import Observation
     from hipsynth.toolchain import CompileLimits
 
 EPILOG = """\b
@@ -55,6 +56,7 @@ Examples:
   synth run fluid/ --keep results          # copies what it writes into a new folder
   synth run mine.hip --no-sandbox
   synth run mine.hip --strict
+  synth run mine.hip --races               # also looks for missing barriers, atomics and fences
   synth run saxpy.hip --json
 
 The program runs in a sandbox, in a copy of its folder: it has no network, sees only the system's libraries, that copy
@@ -66,6 +68,9 @@ With --no-sandbox, the program uses this terminal and this folder with your righ
 An out-of-bounds access stops the program, unless it is in memory that hardware maps around small arrays as well: then
 it goes on, as on hardware, with a warning on stderr. With --strict this is an error, too, as it is for synth profile:
 counters would be of memory that is not the program's.
+
+With --races, it is told on stderr where work-items use one word of memory or LDS, one of them writing, and nothing puts
+them in order: the first case of each kernel. A program that ends with 0 then exits with 5.
 
 The exit code is that of the program. Compile errors, illegal accesses, traps and exceeded limits exit with 3 and a
 message on stderr.
@@ -89,6 +94,7 @@ LISTED = 8
 @memory_option
 @caches_option
 @click.option("--strict", is_flag=True, help="Stop at accesses outside arrays even where hardware maps that memory.")
+@click.option("--races", is_flag=True, help="Look for accesses to one word that nothing puts in order.")
 @timeout_option
 @json_option
 def command(
@@ -104,6 +110,7 @@ def command(
     memory: float,
     caches: bool,
     strict: bool,
+    races: bool,
     timeout: float,
     as_json: bool,
 ) -> int:
@@ -118,6 +125,7 @@ def command(
     from hipsynth.simulator import api, devices
     from hipsynth.simulator.build import compile_limits
     from hipsynth.simulator.limits import RunLimits
+    from hipsynth.simulator.observation import Observation
     from hipsynth.toolchain import sandbox
 
     paths, args = split_argv(argv)
@@ -134,9 +142,11 @@ def command(
         sampling_units=0,
         strict_bounds=strict,
         isolate=sandboxed,
-        caches=caches,
+        caches=caches or races,  # only counted launches are looked at
         counters=as_json,
+        reuse=not races,
     )
+    observation = Observation(races=True, outputs=False) if races else None
     hold, compiling = click.get_current_context().with_resource, compile_limits(limits)
     program = locate_program(paths, args, arch, hold, includes=includes, project=project, limits=compiling, flags=flags)
     created_files: list[str] = []
@@ -145,22 +155,32 @@ def command(
         artefacts = compile_program(program, arch, flags, scratch / "build", compiling)
         folder = job / "run"
         if sandboxed or as_json:
-            result, created_files = _in_copy(program, artefacts, table, folder, limits)
+            result, created_files = _in_copy(program, artefacts, table, folder, limits, observation)
             omitted = copy_out(folder, created_files, keep) if keep else []
         else:
             folder.mkdir()
-            result = api.run_attached(artefacts, table, folder, limits, args)
+            result = api.run_attached(artefacts, table, folder, limits, args, observation=observation)
     result = add_fault_line(result, program, arch, flags, compiling)
     if as_json:
-        from hipsynth.profiling.reports.describe import run_document
-
-        print_json(run_document(result, str(paths[0]), arch, flags, created_files))
-    if as_json and result.output_cut:
-        click.echo(f"note: its output was cut after {OUTPUT_BYTES >> 20} MiB", err=True)
+        _print_document(result, str(paths[0]), arch, flags, created_files)
     failures = [] if as_json else _failure_notes(result, sandboxed, timeout)
     for line in (*_file_notes(created_files, omitted, keep), *failures):
         click.echo(line, err=True)
-    return (result.exit_code or 0) if result.status == "ok" else BadInput.exit_code
+    return _choose_exit_code(result)
+
+
+def _print_document(result: RunResult, path: str, arch: str, flags: str, created_files: list[str]) -> None:
+    from hipsynth.profiling.reports.describe import run_document
+
+    print_json(run_document(result, path, arch, flags, created_files))
+    if result.output_cut:
+        click.echo(f"note: its output was cut after {OUTPUT_BYTES >> 20} MiB", err=True)
+
+
+def _choose_exit_code(result: RunResult) -> int:
+    if result.status != "ok":
+        return BadInput.exit_code
+    return result.exit_code or (PartialFailure.exit_code if result.races or result.unfenced else 0)
 
 
 def _check_keep(keep: Path | None, sandboxed: bool) -> None:
@@ -179,6 +199,7 @@ def _in_copy(
     table: DeviceTable,
     folder: Path,
     limits: RunLimits,
+    observation: Observation | None,
 ) -> tuple[RunResult, list[str]]:
     """Runs the program in a copy of its folder, passing its output on unless JSON is wanted; with the files it made."""
     from hipsynth.simulator import api
@@ -193,7 +214,14 @@ def _in_copy(
         streams = api.ProgramStreams(standard_input(), output_forwarder(), sys.stdout.isatty())
     with reuse_compiled(project, placed.artefacts, folder) as runnable:
         result = api.run_program(
-            runnable, table, folder, limits, placed.arguments, mounts=placed.mounts, streams=streams
+            runnable,
+            table,
+            folder,
+            limits,
+            placed.arguments,
+            mounts=placed.mounts,
+            streams=streams,
+            observation=observation,
         )
     return result, changed_files(folder, before)
 
@@ -223,7 +251,9 @@ def _file_notes(created_files: list[str], omitted: list[str], keep: Path | None)
 
 
 def _failure_notes(result: RunResult, sandboxed: bool, timeout: float) -> Iterator[str]:
-    """How the program failed, if it did."""
+    """How the program failed, if it did, and its races."""
+    for text in (*result.races, *result.unfenced):
+        yield f"race: {text}"
     if result.status != "ok":
         yield f"error: {reason_text(result.reason, result.message)}"
         remedy = result.reason.remedy

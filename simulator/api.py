@@ -200,6 +200,8 @@ def run_attached(
     scratch: Path,
     limits: RunLimits | None = None,
     args: Sequence[str] = (),
+    *,
+    observation: Observation | None = None,
 ) -> RunResult:
     """Runs a trusted program without a sandbox, with this process's standard streams and working folder.
 
@@ -208,7 +210,8 @@ def run_attached(
     """
     limits = limits or RunLimits()
     library = library_path()
-    settings = channel.encode_configuration(artefacts, device, limits)
+    observed = observation.entries(scratch) if observation else ()
+    settings = channel.encode_configuration(artefacts, device, limits, observed=observed)
     sys.stdout.flush()
     start = time.monotonic()
     reason, message = Reason.NONE, ""

@@ -155,6 +155,7 @@ def run_document(result: RunResult, path: str, arch: str, flags: str, files: Seq
             for dispatch in result.dispatches
         ),
         files=tuple(files),
+        races=(*result.races, *result.unfenced),
         remedy=result.reason.remedy or None,
         warned_line=(result.warned_at.line or None) if result.warned_at else None,
         **run,

@@ -287,7 +287,8 @@ class ExecutedDispatch(ExecutedKernel):
 class RunDocument:
     """The document of `synth run --json`. `dispatches` holds the first launches; `files`: those that it wrote;
     `remedy`: what may help where it failed; `warned_line`: FILE:LINE of the first access out of bounds that a warning
-    tells of, if it is known; `notices`: calls, memory and code objects that it asked for in vain."""
+    tells of, if it is known; `notices`: calls, memory and code objects that it asked for in vain; `races`: with
+    --races, accesses to one word that nothing puts in order, the first of each kernel."""
 
     remedy: str | None = None
     warned_line: str | None = None
@@ -317,6 +318,7 @@ class RunDocument:
     isolated: bool
     output_cut: bool
     files: tuple[str, ...]
+    races: tuple[str, ...]
 
 
 @dataclass(frozen=True)

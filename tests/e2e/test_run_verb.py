@@ -288,3 +288,36 @@ def test_input_is_passed_on_and_files_are_kept_when_asked(tmp_path: Path) -> Non
     assert kept == {"data.txt", "out/made.txt"} and (tmp_path / "data.txt").read_text() == "original"
     again = subprocess.run([*command, "--keep", "kept"], cwd=tmp_path, capture_output=True, timeout=60, check=False)
     assert again.returncode == 2
+
+
+RACY = """#include <hip/hip_runtime.h>
+__global__ void turn(int* a) {
+  __shared__ int s[128];
+  s[threadIdx.x] = a[threadIdx.x] + threadIdx.x + 1;
+  BARRIER
+  a[threadIdx.x] = s[threadIdx.x ^ 64];
+}
+int main() {
+  int* a;
+  if (hipMalloc(&a, 512) != hipSuccess) return 1;
+  turn<<<1, 128>>>(a);
+  return hipDeviceSynchronize();
+}
+"""
+
+
+@pytest.mark.parametrize("sandbox", ["--sandbox", "--no-sandbox"])
+def test_races_are_told_and_exit_with_5(sandbox: str, tmp_path: Path) -> None:
+    (tmp_path / "racy.hip").write_text(RACY.replace("BARRIER", ""))
+    (tmp_path / "fine.hip").write_text(RACY.replace("BARRIER", "__syncthreads();"))
+    done = synth_run("racy.hip", "--races", sandbox, cwd=tmp_path)
+    assert done.returncode == 5 and done.stderr.startswith("race: kernel turn(int*), two waves of a group, no barrier")
+    done = synth_run("fine.hip", "--races", sandbox, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert synth_run("racy.hip", sandbox, cwd=tmp_path).returncode == 0
+
+
+def test_races_are_in_the_document(tmp_path: Path) -> None:
+    (tmp_path / "racy.hip").write_text(RACY.replace("BARRIER", ""))
+    done = synth_run("racy.hip", "--races", "--json", cwd=tmp_path)
+    assert done.returncode == 5 and len(json.loads(done.stdout)["races"]) == 1
