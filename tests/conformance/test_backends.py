@@ -137,6 +137,7 @@ def test_results_are_repeatable(case: Case, tmp_path: Path) -> None:
 
 
 def test_failures_have_a_reason_code(case: Case, tmp_path: Path) -> None:
+    assert case.bad
     for number, (name, (bad, reasons)) in enumerate(case.bad.items()):
         found = conformance.check_failure(
             case.backend, bad, target("gfx90a"), tmp_path / str(number), reasons, RunLimits(time_s=30)

@@ -58,6 +58,7 @@ def rows() -> dict[tuple[str, str], constants.Fit]:
 def test_every_fitted_constant_names_its_kinds() -> None:
     """Those of a row are of the recordings that the constant's source names, and no others."""
     listed = rows()
+    assert set(listed) & set(sources())
     for place, source in sources().items():
         named = {word for word in WORDS if re.search(rf"\b{re.escape(word)}(?! knee)", source)}
         if source.startswith("fit:") or (RECORDED.match(source) and named):

@@ -72,6 +72,7 @@ def test_the_page_shows_points_and_verdicts() -> None:
 
 def test_every_sweep_is_on_the_page_with_its_figure() -> None:
     text = command.PAGE.read_text()
+    assert sweeps()
     for sweep in sweeps():
         assert f"## {sweep.title}\n" in text and sweep.demands.strip() in text, sweep.name
         assert (command.IMAGES / f"{sweep.name}.svg").exists(), sweep.name

@@ -74,6 +74,7 @@ def test_the_summary_matches_the_measured_errors() -> None:
 
 
 def test_every_study_has_its_page_and_its_recording() -> None:
+    assert studies()
     for study in studies():
         assert (command.DOCS / "validation" / f"{study.name}.md").exists(), study.name
         assert (FOLDER / "recorded" / f"{study.name}.toml").exists(), study.name

@@ -56,6 +56,7 @@ def pairs(fmt: Format, count: int) -> list[tuple[int, int]]:
 
 
 def waves(items: list[tuple[int, ...]]) -> Iterator[list[tuple[int, ...]]]:
+    assert items
     for at in range(0, len(items), LANES):
         group = items[at : at + LANES]
         yield group + [group[-1]] * (LANES - len(group))

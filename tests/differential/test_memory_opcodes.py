@@ -228,6 +228,7 @@ def test_atomic(name: str) -> None:
         for lane in range(0, LANES, 2):
             data[lane * STEP + at : lane * STEP + at + size] = memory[lane * STEP : lane * STEP + size]
         operands = bytes(data)
+    assert row.archs
     for arch in row.archs:
         results = bytes(LANES * STEP)
         after, returned = run(row, arch, memory, operands, results)
@@ -293,6 +294,7 @@ def test_load_or_store(name: str) -> None:
     if row.mem.two_addr:
         return two_places(row)
     memory, operands, results = (fill(name, what, "int") for what in ("memory", "data", "results"))
+    assert row.archs
     for arch in row.archs:
         after, returned = run(row, arch, memory, operands, results)
         for lane in range(LANES):
@@ -353,6 +355,7 @@ def test_scalar_memory(name: str) -> None:
     text += f"{name} {scalars}, {base}, 0x40{glc}\ns_waitcnt lgkmcnt(0)\n"
     for i in range(min(4, dwords)):
         text += f"v_mov_b32 v{20 + i}, s{20 + i}\n"
+    assert row.archs
     for arch in row.archs:
         d = device(arch)
         places = [upload(d, b) for b in (memory, operands, bytes(LANES * STEP))]

@@ -50,6 +50,7 @@ def test_identical_work_groups_are_replayed_exactly(name: str, kernel: str, abov
     """Also in a second dispatch, when the Infinity Cache holds data of the first."""
     exact = launches(name, tmp_path, kernel, 2)
     replayed = launches(name, tmp_path, kernel, 2, sampling_units=12, sample_above=above)
+    assert len(exact) == 2
     for one, other in zip(exact, replayed, strict=True):
         check_equal(one, other)
 

@@ -78,7 +78,9 @@ def test_every_package_that_is_imported_belongs_to_the_base_or_an_extra() -> Non
     known |= {"h11", "pytest", "_pytest"}  # with uvicorn; only pytest loads its plugin
     for folder in ("core", "toolchain", "source", "simulator", "profiling", "synth", "training", "tuning", "serving",
                    "library", "cli"):  # fmt: skip
-        for path in (ROOT / folder).rglob("*.py"):
+        paths = list((ROOT / folder).rglob("*.py"))
+        assert paths, folder
+        for path in paths:
             for node in ast.walk(ast.parse(path.read_text())):
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
                 if isinstance(node, ast.ImportFrom) and not node.level:

@@ -53,7 +53,9 @@ def test_an_interrupted_run_continues_at_a_whole_pair(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("family", ["scan", "wave_reduce", "mfma", "lds_tile"])
 def test_what_work_items_share_is_not_expressible(family: str) -> None:
-    for program in generate_programs(4, seed=1, family=family):
+    programs = list(generate_programs(4, seed=1, family=family))
+    assert len(programs) == 4
+    for program in programs:
         with pytest.raises(IRError):
             triton_program(program)
 

@@ -94,7 +94,9 @@ def test_the_bytes_do_not_depend_on_the_order_of_packing(work: Path, release: Pa
 
 
 def test_metrics_follow_from_the_kept_counters(release: Path) -> None:
-    for row in Corpus.open(release).measurements().to_pylist()[:5]:
+    rows = Corpus.open(release).measurements().to_pylist()[:5]
+    assert len(rows) == 5
+    for row in rows:
         found = metrics.compute_metrics(dict(row["counters"]), row["duration_ns"], row["arch"])
         assert {name: row[name] for name in found} == pytest.approx(found, rel=1e-6)
 

@@ -143,9 +143,10 @@ def test_every_opcode_that_programs_use_executes() -> None:
 
 
 def test_rows_that_execute_have_a_handler_or_a_memory_form() -> None:
-    for op in _core.opcodes():
-        if op["unit"] in ("valu", "salu"):
-            assert op["has_handler"] == (op["refused"] == ""), op["name"]
+    rows = [op for op in _core.opcodes() if op["unit"] in ("valu", "salu")]
+    assert len(rows) > 500
+    for op in rows:
+        assert op["has_handler"] == (op["refused"] == ""), op["name"]
 
 
 def test_the_report_of_opcodes_is_fresh() -> None:
@@ -154,8 +155,9 @@ def test_the_report_of_opcodes_is_fresh() -> None:
 
 def test_every_executing_opcode_names_a_test_that_exists() -> None:
     folder = Path(__file__).parents[2] / "differential"
-    for entry in coverage_report.full_coverage():
-        if entry.state == "executes":
-            file, _, function = entry.test.partition("::")
-            assert f"def {function}" in (folder / file).read_text(), entry
-            assert entry.oracle
+    entries = [entry for entry in coverage_report.full_coverage() if entry.state == "executes"]
+    assert len(entries) > 500
+    for entry in entries:
+        file, _, function = entry.test.partition("::")
+        assert f"def {function}" in (folder / file).read_text(), entry
+        assert entry.oracle

@@ -80,7 +80,9 @@ def test_macros_of_a_text() -> None:
 @pytest.mark.parametrize("mark", [*"{}();", "template <typename T, int N>", "void", "int p"])
 def test_a_text_without_one_of_its_marks_has_the_same_kernels(mark: str) -> None:
     """Whichever one is missing: at most the kernel that it is missing in has another name."""
-    for at in (match.start() for match in re.finditer(re.escape(mark), TEXT)):
+    starts = [match.start() for match in re.finditer(re.escape(mark), TEXT)]
+    assert starts
+    for at in starts:
         broken = TEXT[:at] + TEXT[at + len(mark) :]
         start, end = TEXT.rfind("\n", 0, at), TEXT.find("\n", at)
         line = TEXT[max(0, start) : end]

@@ -38,6 +38,7 @@ def test_lines_are_found_in_the_files_that_have_them(tmp_path: Path) -> None:
     folder = write_header_files(tmp_path)
     text = write_in_headers(PROGRAM, tmp_path, [folder])
     sizes, units = ((folder / f"{name}.hpp").read_text().splitlines() for name in ("sizes", "units"))
+    assert set(PROGRAM.splitlines()[-1:]) < set(text.splitlines())
     for line, row in enumerate(text.splitlines(), 1):
         name, number = find_line(text, line)
         if "own header" not in row and "HIPSYNTH" not in row and row:

@@ -87,6 +87,7 @@ def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
     whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
     full, asked = driven(APPLY, whole)
     lines = whole.read_text().splitlines(keepends=True)
+    assert len(lines) > 3
     for at in range(2, len(lines)):
         cut.write_text("".join(lines[:at]) + lines[at][: len(lines[at]) // 2])
         found, requests = driven(APPLY, cut)

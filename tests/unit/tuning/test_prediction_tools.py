@@ -187,6 +187,7 @@ def test_every_answer_is_valid_whatever_the_weights_say(agent: PredictionAgent) 
     """The model made two steps, so its answers mean nothing; their form is held."""
     samples = [labelled(i) for i in range(4)]
     answers = agent.answer([(Question.of(s), tools_of(s)) for s in samples])
+    assert len(answers) == 4
     for answer in answers:
         assert set(answer.values) == set(VALUES) and all(math.isfinite(v) and v >= 0 for v in answer.values.values())
         assert 0 <= answer.sure <= 1

@@ -76,7 +76,9 @@ def asked(name: str, **arguments: Any) -> str:
 
 def test_only_the_assistants_words_count_in_the_loss(traces: Path) -> None:
     tokenizer = tokenizer_of(traces)
-    for chat in read_chats(traces)["train"]:
+    chats = read_chats(traces)["train"]
+    assert chats
+    for chat in chats:
         made = encode_chat(tokenizer, chat, 100_000)
         assert made is not None and len(made["input_ids"]) == len(made["labels"]) and made["cut_lines"] == 0
         learned = tokenizer.decode([label for label in made["labels"] if label != IGNORED])

@@ -60,7 +60,9 @@ def test_the_written_function_computes_the_mapping_along_one_axis(grid: Dim) -> 
 @pytest.mark.parametrize("grid", [(16, 16, 1), (20, 9, 3), (3, 40, 2)])
 def test_the_written_function_computes_the_mapping_of_a_plane(grid: Dim) -> None:
     source = read_triton_source(TWO_AXES)
-    for mapping in candidate_mappings(grid, 8, 304):
+    mappings = candidate_mappings(grid, 8, 304)
+    assert mappings
+    for mapping in mappings:
         text = write_mapped(source, {"plane": mapping}, {"plane": grid})
         assert numbers_by_python(text, "swizzled_plane", grid).tolist() == mapping.numbers(grid).tolist(), text
 
