@@ -87,7 +87,7 @@ def map_unordered(
     check_engine(engine)
     if engine == "ray":
         return _map_ray(function, items, workers)
-    return _Pool(function, max(1, workers), item_timeout_s, collect_interrupted).run(items)
+    return _ProcessPool(function, max(1, workers), item_timeout_s, collect_interrupted).run(items)
 
 
 def use_outcomes(outcomes: Iterator[ItemOutcome[R]], use: Callable[[ItemOutcome[R]], None]) -> bool:
@@ -218,7 +218,7 @@ class _Worker(Generic[T]):
             self.process.join()
 
 
-class _Pool(Generic[T, R]):
+class _ProcessPool(Generic[T, R]):
     """Local worker processes, one item each; a process that died is replaced."""
 
     def __init__(

@@ -114,7 +114,7 @@ class RecordedRun:
 
 
 @dataclass
-class _Launch:
+class _PendingLaunch:
     """A launch whose repetitions and outcome are not known yet."""
 
     first: RecordedLaunch
@@ -172,7 +172,7 @@ class _Reader:
     contents: list[bytes] = field(default_factory=list)
     variables: dict[str, bytes] = field(default_factory=dict)
     launch_variables: Mapping[str, bytes] | None = None  # a copy for launches, until a variable changes
-    launches: list[_Launch] = field(default_factory=list)
+    launches: list[_PendingLaunch] = field(default_factory=list)
     refused: list[RefusedLaunch] = field(default_factory=list)
     last: int = -1
 
@@ -294,7 +294,7 @@ class _Reader:
             starts_cold=self.cleared,
         )
         self.last = len(self.launches)
-        self.launches.append(_Launch(launch, cold=int(self.cleared)))
+        self.launches.append(_PendingLaunch(launch, cold=int(self.cleared)))
         self.cleared = False
 
     def _place_contents(self, count: int) -> tuple[Allocation, ...]:

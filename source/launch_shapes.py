@@ -29,7 +29,7 @@ _LAUNCH_CALL = re.compile(r"\bhipLaunchKernelGGL\s*\(")
 
 
 @dataclass(frozen=True)
-class _Launch:
+class _LaunchCall:
     """What a launch gives: its shape, the kernel's arguments, and where it stands."""
 
     grid: str
@@ -207,7 +207,7 @@ class _Definitions:
         return macro[2], {**self.names, **dict(zip(parameters, arguments, strict=True))}
 
 
-def _find_launches(code: str, kernel: str) -> Iterator[_Launch]:
+def _find_launches(code: str, kernel: str) -> Iterator[_LaunchCall]:
     """The launches of a kernel."""
     name = re.escape(kernel)
     for match in re.finditer(rf"\b{name}\s*(?:<[^;{{}}]*?>\s*)?<<<", code):
@@ -216,11 +216,11 @@ def _find_launches(code: str, kernel: str) -> Iterator[_Launch]:
         opening = re.compile(r"\s*\(").match(code, behind)
         arguments = _split_list(code, opening.end(), ")") if opening else []
         if len(shape) > 1:
-            yield _Launch(shape[0], shape[1], tuple(arguments), match.start())
+            yield _LaunchCall(shape[0], shape[1], tuple(arguments), match.start())
     for match in _LAUNCH_CALL.finditer(code):
         arguments = _split_list(code, match.end(), ")")
         if len(arguments) > 2 and re.search(rf"\b{name}\b", arguments[0]):
-            yield _Launch(arguments[1], arguments[2], tuple(arguments[5:]), match.start())
+            yield _LaunchCall(arguments[1], arguments[2], tuple(arguments[5:]), match.start())
 
 
 def _split_list(code: str, begin: int, end: str) -> list[str]:

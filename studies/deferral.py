@@ -66,7 +66,7 @@ class Point:
     right: float
 
 
-def trial(job: tuple[Path, str]) -> DeferralTrial | None:
+def try_deferral(job: tuple[Path, str]) -> DeferralTrial | None:
     """None for a program that the simulator does not execute to its end."""
     path, arch = job
     program, device = load_program(path), default_device(arch)
@@ -105,7 +105,7 @@ def width_of(found: AnalyticPrediction) -> float | None:
     return max(widths, default=None)
 
 
-def curve(trials: Sequence[DeferralTrial]) -> list[Point]:
+def build_curve(trials: Sequence[DeferralTrial]) -> list[Point]:
     """From executing nothing to executing everything: what `--defer` executes first, then by how unsure."""
     order = sorted(trials, key=lambda t: (not t.deferred, -(math.inf if t.width is None else t.width)))
     total_execute_s = sum(t.execute_s for t in trials)
@@ -119,12 +119,12 @@ def curve(trials: Sequence[DeferralTrial]) -> list[Point]:
     return points
 
 
-def measure(every: int, workers: int) -> list[DeferralTrial]:
+def measure_deferral(every: int, workers: int) -> list[DeferralTrial]:
     """All programs, or every K-th, on the architectures in turn."""
     paths = sorted(PROGRAMS.glob("*/*.hip"))[::every]
     jobs = [(path, ARCHES[n % 2]) for n, path in enumerate(paths)]
     trials = []
-    for outcome in map_unordered(trial, jobs, workers, "local", JOB_SECONDS):
+    for outcome in map_unordered(try_deferral, jobs, workers, "local", JOB_SECONDS):
         if isinstance(outcome.error, HipsynthError):
             print(f"{jobs[outcome.index][0].stem}: {outcome.error.reason}", flush=True)
             continue
@@ -136,9 +136,9 @@ def measure(every: int, workers: int) -> list[DeferralTrial]:
     return sorted(trials, key=lambda t: (t.program, t.arch))
 
 
-def draw(trials: Sequence[DeferralTrial]) -> None:
+def draw_curve(trials: Sequence[DeferralTrial]) -> None:
     plt.rcParams.update({"svg.hashsalt": "hipsynth", "svg.fonttype": "none", "font.family": "sans-serif"})
-    points = curve(trials)
+    points = build_curve(trials)
     figure, axes = plt.subplots(figsize=(7.0, 3.6))
     shares = [100 * p.right for p in points]
     costs = [100 * p.cost for p in points]
@@ -157,9 +157,9 @@ def draw(trials: Sequence[DeferralTrial]) -> None:
     figure.savefig(PICTURE, metadata={"Date": None})
 
 
-def lines(trials: Sequence[DeferralTrial]) -> list[str]:
+def format_lines(trials: Sequence[DeferralTrial]) -> list[str]:
     """The table of docs/log/prediction.md."""
-    points, chosen = curve(trials), sum(t.deferred for t in trials)
+    points, chosen = build_curve(trials), sum(t.deferred for t in trials)
     wanted = {"nothing": 0, "what `--defer` does": chosen}
     wanted |= {f"{share} % of the programs": round(len(trials) * share / 100) for share in (25, 50, 75)}
     rows = [f"| {label} | {points[n].executed} | {100 * points[n].cost:.0f} % | {100 * points[n].right:.0f} % |"
@@ -180,11 +180,11 @@ def main() -> int:
     parser.add_argument("--draw", action="store_true", help="only draw what was measured before")
     options = parser.parse_args()
     if not options.draw:
-        trials = measure(options.every, options.workers)
+        trials = measure_deferral(options.every, options.workers)
         FIGURES.write_text(json.dumps([asdict(t) for t in trials], indent=1) + "\n")
     trials = [DeferralTrial(**row) for row in json.loads(FIGURES.read_text())]
-    print("\n".join(lines(trials)))
-    draw(trials)
+    print("\n".join(format_lines(trials)))
+    draw_curve(trials)
     return 0
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hipsynth.profiling.metrics import bottleneck
 from hipsynth.simulator import devices
 from studies import handwritten
-from studies.handwritten import Figures, Step
+from studies.handwritten import Figures, HandwrittenStep
 
 PAGE = handwritten.CORPUS.parents[1] / "docs" / "reference" / "gallery.md"
 PROGRAMS = "../../corpus/handwritten"
@@ -59,7 +59,7 @@ FIGURES: tuple[Figure, ...] = (
 )
 
 
-def cell(figure: Figure, found: Figures, before: Figures | None) -> str:
+def format_cell(figure: Figure, found: Figures, before: Figures | None) -> str:
     """A figure, and its ratio to that of the step before; "-" for zero."""
     _, value, text = figure
     now, old = value(found), value(before) if before else 0.0
@@ -68,45 +68,47 @@ def cell(figure: Figure, found: Figures, before: Figures | None) -> str:
     return f"{text(now)} (x {_short(now / old)})" if old else text(now)
 
 
-def described(step: Step) -> str:
+def describe_step(step: HandwrittenStep) -> str:
     path = f"{PROGRAMS}/{step.problem}/{step.name}.hip"
     return f"{step.number}. [{step.name}]({path}) ({step.paradigm}): {step.idea}"
 
 
-def row(step: Step, found: Figures, before: Figures | None) -> str:
+def format_row(step: HandwrittenStep, found: Figures, before: Figures | None) -> str:
     first = bottleneck.rank_bounds(found.main)[0]
-    time, *rest = (cell(figure, found, before) for figure in FIGURES)
+    time, *rest = (format_cell(figure, found, before) for figure in FIGURES)
     bound, hits = f"{first.name} {100 * first.share:.0f} %", f"{found.value('L2_Cache_Hit_Rate'):.1f} %"
     return f"| {' | '.join([f'{step.number} {step.name}', time, bound, hits, *rest])} |"
 
 
-def section(steps: Sequence[Step], found: Mapping[str, Mapping[str, Figures]]) -> str:
+def render_section(steps: Sequence[HandwrittenStep], found: Mapping[str, Mapping[str, Figures]]) -> str:
     """The section of one problem; `found`: figures by program and architecture."""
     titles = [title for title, *_ in FIGURES]
     head = ["step", titles[0], "bottleneck", "L2 hits", *titles[1:]]
-    lines = [f"## {steps[0].problem}", "", *map(described, steps)]
+    lines = [f"## {steps[0].problem}", "", *map(describe_step, steps)]
     for arch in devices.recorded_architectures():
         device = devices.default_device(arch)
         lines += ["", f"{arch} ({device}):", "", f"| {' | '.join(head)} |", "|---|" + "---:|" * (len(head) - 1)]
-        lines += [row(s, found[s.name][arch], found[s.after][arch] if s.after else None) for s in steps]
+        lines += [format_row(s, found[s.name][arch], found[s.after][arch] if s.after else None) for s in steps]
     return "\n".join(lines) + "\n"
 
 
-def by_problem() -> dict[str, list[Step]]:
-    return {name: list(group) for name, group in itertools.groupby(handwritten.steps(), lambda step: step.problem)}
+def by_problem() -> dict[str, list[HandwrittenStep]]:
+    return {name: list(group) for name, group in itertools.groupby(handwritten.list_steps(), lambda step: step.problem)}
 
 
-def profiled(steps: Sequence[Step]) -> dict[str, dict[str, Figures]]:
+def profile_steps(steps: Sequence[HandwrittenStep]) -> dict[str, dict[str, Figures]]:
     """The figures of programs, by name and architecture."""
-    return {s.name: {arch: handwritten.figures(s, arch) for arch in devices.recorded_architectures()} for s in steps}
+    return {
+        s.name: {arch: handwritten.measure_step(s, arch) for arch in devices.recorded_architectures()} for s in steps
+    }
 
 
-def sections(page: str) -> dict[str, str]:
+def split_sections(page: str) -> dict[str, str]:
     """The sections of a page by their heading."""
     return {part.splitlines()[0]: f"## {part}" for part in re.split(r"^## ", page, flags=re.MULTILINE)[1:]}
 
 
-def assembled(parts: Mapping[str, str]) -> str:
+def assemble_page(parts: Mapping[str, str]) -> str:
     """The page of sections, one per problem, each of which ends with one line break."""
     return "\n".join([INTRODUCTION, *(parts[name].rstrip("\n") + "\n" for name in sorted(parts))])
 
@@ -116,11 +118,11 @@ def main(arguments: Sequence[str]) -> int:
     if unknown := sorted(set(arguments) - set(problems)):
         print(f"gallery: no problem {', '.join(unknown)}; one of: {', '.join(problems)}", file=sys.stderr)
         return 2
-    parts = sections(PAGE.read_text()) if PAGE.exists() else {}
+    parts = split_sections(PAGE.read_text()) if PAGE.exists() else {}
     for name in arguments or problems:
         print(name, flush=True)
-        parts[name] = section(problems[name], profiled(problems[name]))
-        PAGE.write_text(assembled({name: text for name, text in parts.items() if name in problems}))
+        parts[name] = render_section(problems[name], profile_steps(problems[name]))
+        PAGE.write_text(assemble_page({name: text for name, text in parts.items() if name in problems}))
     return 0
 
 

@@ -38,7 +38,7 @@ _STEP = re.compile(r"(\w+) (\d+) (\w+)(?:, after (\w+))?")
 
 
 @dataclass(frozen=True)
-class Step:
+class HandwrittenStep:
     """The header of one program."""
 
     path: Path
@@ -80,7 +80,7 @@ class Figures:
         return self.main.metrics[what] or 0.0
 
 
-def comment(text: str) -> list[str]:
+def read_comment(text: str) -> list[str]:
     """The lines of the comment that a program starts with, without their slashes."""
     lines = []
     for line in text.splitlines():
@@ -90,15 +90,15 @@ def comment(text: str) -> list[str]:
     return lines
 
 
-def _pairs(text: str) -> tuple[tuple[str, str], ...]:
+def _parse_pairs(text: str) -> tuple[tuple[str, str], ...]:
     return tuple((words[0], words[1]) for item in text.split(",") if len(words := item.split()) == 2)
 
 
-def read(path: Path) -> Step:
+def read_step(path: Path) -> HandwrittenStep:
     """The header of a program; raises ValueError, naming the file, for a missing or malformed line."""
     fields: dict[str, str] = {}
     idea = []
-    for line in comment(path.read_text()):
+    for line in read_comment(path.read_text()):
         if match := _LINE.fullmatch(line):
             fields[match[1]] = match[2].strip()
         elif not fields:
@@ -110,7 +110,7 @@ def read(path: Path) -> Step:
             f"{path}: the header has no {', '.join(wanted) or 'step of the form `problem 2 name, after x`'}"
         )
     problem, number, name, after = step.groups()
-    return Step(
+    return HandwrittenStep(
         path=path,
         idea=" ".join(filter(None, idea)),
         problem=problem,
@@ -118,35 +118,37 @@ def read(path: Path) -> Step:
         name=name,
         after=after or "",
         paradigm=fields["paradigm"],
-        bound=dict(_pairs(fields["bound"])),
-        moves=_pairs(fields.get("moves", "")),
+        bound=dict(_parse_pairs(fields["bound"])),
+        moves=_parse_pairs(fields.get("moves", "")),
         check=tuple(fields["check"].split()),
     )
 
 
-def steps(corpus: Path = CORPUS) -> Iterator[Step]:
+def list_steps(corpus: Path = CORPUS) -> Iterator[HandwrittenStep]:
     """All programs, by problem and step."""
-    programs = [read(path) for path in corpus.rglob("*.hip")]
+    programs = [read_step(path) for path in corpus.rglob("*.hip")]
     yield from sorted(programs, key=lambda step: (step.problem, step.number))
 
 
-def run(step: Step, arch: str, arguments: tuple[str, ...] = (), limits: RunLimits | None = None) -> TargetResult:
+def profile_step(
+    step: HandwrittenStep, arch: str, arguments: tuple[str, ...] = (), limits: RunLimits | None = None
+) -> TargetResult:
     """Profiles a program on the default device of an architecture, as `synth profile` does."""
     program = replace(load_program(step.path), runs=(ProgramRun(arguments),))
     with scratch_folder() as scratch:
         return SimBackend().profile(program, Target(arch, FLAGS, default_device(arch)), scratch, limits or RunLimits())
 
 
-def figures(step: Step, arch: str) -> Figures:
+def measure_step(step: HandwrittenStep, arch: str) -> Figures:
     """Profiles a program at its default size; raises RuntimeError if it fails. What it prints is not looked at: large
     grids compute no results (docs/explanation/sampling.md)."""
-    result = run(step, arch)
+    result = profile_step(step, arch)
     if result.status != "ok":
         raise RuntimeError(f"{step.name} on {arch}: {result.reason}: {result.message}")
     return Figures(result.kernels)
 
 
-def complaints(step: Step, found: Mapping[str, Figures], before: Mapping[str, Figures] | None) -> list[str]:
+def complaints(step: HandwrittenStep, found: Mapping[str, Figures], before: Mapping[str, Figures] | None) -> list[str]:
     """Where the figures per architecture contradict the header of `step`; `before`: those of the step before it."""
     problems = []
     for arch in recorded_architectures():

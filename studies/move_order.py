@@ -32,7 +32,7 @@ from hipsynth.tuning.optimize.move_paths import ValuationJob, collect_move_value
 from hipsynth.tuning.optimize.move_values import ValuedState, read_jobs
 from hipsynth.tuning.trial import target_of
 from studies.markdown import format_table, write_tables
-from studies.optimize_table import naive
+from studies.optimize_table import list_naive
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference" / "reasoning.md"
@@ -67,7 +67,7 @@ class TestState:
 
 def handwritten_jobs() -> Iterator[ValuationJob]:
     """The naive version of each handwritten problem, on the architectures by turns."""
-    for number, (problem, path) in enumerate(naive()):
+    for number, (problem, path) in enumerate(list_naive()):
         program = Program(path.read_text(), "handwritten", problem, name=path.stem, runs=(ProgramRun(()),))
         yield ValuationJob(program, target_of(ARCHS[number % len(ARCHS)]))
 
@@ -185,7 +185,7 @@ def score_row(name: str, gains: Callable[[TestState, int], float], tests: Sequen
     return [name, *shares, f"{math.exp(statistics.fmean(gains(test, TRIES[1]) for test in tests)):.2f}"]
 
 
-def tables(order: MoveOrder, moves: Path) -> str:
+def render_tables(order: MoveOrder, moves: Path) -> str:
     """The page's tables."""
     states = training_states(moves)
     gains = [gain for state in states for _, gain in valued_moves(state)]
@@ -227,17 +227,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     moves = options.folder / "moves.jsonl"
 
-    def say(line: str) -> None:
+    def print_progress(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
     for stage in options.stage or STAGES:
         if stage == "collect":
             jobs = list_jobs(options.programs, options.held_out)
-            collect_move_values(jobs, moves, options.workers, say)
+            collect_move_values(jobs, moves, options.workers, print_progress)
         elif stage == "fit":
             fit_order(moves).save(SHIPPED)
         else:
-            print(text := tables(MoveOrder.load(), moves))
+            print(text := render_tables(MoveOrder.load(), moves))
             if options.page:
                 write_page(text)
 

@@ -35,7 +35,7 @@ from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
 from hipsynth.tuning.trial import target_of
 from studies import handwritten
 from studies.found_programs import Collection, FoundProgram, find_programs
-from studies.handwritten import Step
+from studies.handwritten import HandwrittenStep
 from studies.markdown import format_table, write_tables
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "optimize.md"
@@ -104,10 +104,10 @@ class OptimizeJob:
         return f"{name} {self.arch} {self.budget_s:g}"
 
 
-def steps_by_problem() -> dict[str, list[Step]]:
+def steps_by_problem() -> dict[str, list[HandwrittenStep]]:
     """The steps of each handwritten problem that has several, the naive one first, without those of other work."""
-    problems: dict[str, list[Step]] = {}
-    for step in handwritten.steps():
+    problems: dict[str, list[HandwrittenStep]] = {}
+    for step in handwritten.list_steps():
         problems.setdefault(step.problem, []).append(step)
     return {
         problem: [step for step in steps if step.name not in OTHER_WORK]
@@ -116,7 +116,7 @@ def steps_by_problem() -> dict[str, list[Step]]:
     }
 
 
-def naive() -> Iterator[tuple[str, Path]]:
+def list_naive() -> Iterator[tuple[str, Path]]:
     """The first step of each problem that has several."""
     for problem, steps in steps_by_problem().items():
         yield problem, steps[0].path
@@ -141,7 +141,7 @@ def optimize_job(folder: Path, job: OptimizeJob) -> OptimizedProgram:
         )
     steps = steps_by_problem()[job.problem]
     first = steps[0]
-    durations = {step.name: handwritten.figures(step, job.arch).total("Duration") for step in steps}
+    durations = {step.name: handwritten.measure_step(step, job.arch).total("Duration") for step in steps}
     gains = {name: durations[first.name] / duration for name, duration in durations.items()}
     in_halves = [step.name for step in steps if HALVES.search(step.path.read_text())]
     fastest = max(gains.keys() - in_halves, key=lambda name: gains[name])
@@ -304,7 +304,7 @@ def main() -> None:
     parser.add_argument("--page", action="store_true")
     options = parser.parse_args()
     collection = None if options.programs is None else find_programs(options.programs)
-    programs = dict.fromkeys(problem for problem, _ in naive()) if collection is None else collection.programs
+    programs = dict.fromkeys(problem for problem, _ in list_naive()) if collection is None else collection.programs
     jobs = [
         OptimizeJob(problem, arch, options.budget, options.clock, program)
         for problem, program in programs.items()

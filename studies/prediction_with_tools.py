@@ -111,7 +111,7 @@ class PlanScores:
     stated: float | None
 
 
-def answered(test: TestSample, values: Mapping[str, float], calls: tuple[str, ...], sure: float | None) -> Answered:
+def score_answer(test: TestSample, values: Mapping[str, float], calls: tuple[str, ...], sure: float | None) -> Answered:
     truth = label_values(test.sample)
     error = abs(values[DURATION] / truth[DURATION] - 1)
     last = calls[-1] if calls else ""
@@ -119,11 +119,11 @@ def answered(test: TestSample, values: Mapping[str, float], calls: tuple[str, ..
     return Answered(share_within(values, truth), error, calls, sure, last == best)
 
 
-def follow(test: TestSample, calls: tuple[str, ...]) -> Answered:
+def follow_plan(test: TestSample, calls: tuple[str, ...]) -> Answered:
     """The answer of these calls: the values of the last one that measured."""
     replies = [test.tools.call(name).values for name in calls]
     values = next((values for values in reversed(replies) if values is not None), dict.fromkeys(VALUES, 0.0))
-    return answered(test, values, calls, None)
+    return score_answer(test, values, calls, None)
 
 
 def fixed_plans() -> dict[str, Callable[[TestSample], tuple[str, ...]]]:
@@ -139,12 +139,14 @@ def fixed_plans() -> dict[str, Callable[[TestSample], tuple[str, ...]]]:
     }
 
 
-def ask(agent: PredictionAgent, tests: Sequence[TestSample], with_tools: bool, repeat: bool = True) -> list[Answered]:
+def ask_model(
+    agent: PredictionAgent, tests: Sequence[TestSample], with_tools: bool, repeat: bool = True
+) -> list[Answered]:
     """The model's answers."""
     questions = [(Question.of(test.sample), test.tools if with_tools else None) for test in tests]
     answers = agent.answer(questions, repeat=repeat)
     return [
-        answered(test, answer.values, answer.calls, answer.sure if with_tools else None)
+        score_answer(test, answer.values, answer.calls, answer.sure if with_tools else None)
         for test, answer in zip(tests, answers, strict=True)
     ]
 
@@ -159,7 +161,9 @@ class Leanings:
 
     def scores(self, lean: float) -> PlanScores:
         """The row of a lean, which is added to the log-probability of answering."""
-        return scores_of(MODEL, [follow(test, self._calls(number, lean)) for number, test in enumerate(self.tests)])
+        return scores_of(
+            MODEL, [follow_plan(test, self._calls(number, lean)) for number, test in enumerate(self.tests)]
+        )
 
     def _calls(self, number: int, lean: float) -> tuple[str, ...]:
         calls: tuple[str, ...] = ()
@@ -235,7 +239,7 @@ def _is_unsure(model: AnalyticModel, sample: LabelledSample, preview: PreviewFea
     return low <= 0 or (high / low) ** 0.5 > math.exp(WIDEST)
 
 
-def calibration(answers: Sequence[Answered]) -> list[tuple[str, int, float]]:
+def render_calibration(answers: Sequence[Answered]) -> list[tuple[str, int, float]]:
     """(stated share, answers, mean share that is right) by what the model stated."""
     groups: dict[str, list[float]] = {}
     for answer in answers:
@@ -244,7 +248,7 @@ def calibration(answers: Sequence[Answered]) -> list[tuple[str, int, float]]:
     return [(stated, len(shares), statistics.fmean(shares)) for stated, shares in sorted(groups.items())]
 
 
-def draw(curves: Mapping[str, Sequence[PlanScores]], fixed: Mapping[str, Sequence[PlanScores]]) -> None:
+def draw_curves(curves: Mapping[str, Sequence[PlanScores]], fixed: Mapping[str, Sequence[PlanScores]]) -> None:
     """Accuracy over price: the model as it leans to answering or to further calls, beside the fixed plans."""
     plt.rcParams.update({"svg.hashsalt": "hipsynth", "svg.fonttype": "none", "font.family": "sans-serif"})
     figure, axes = plt.subplots(1, len(curves), figsize=(4.2 * len(curves), 3.6), sharey=True, squeeze=False)
@@ -272,7 +276,7 @@ def row_of(row: PlanScores) -> list[str]:
     return [row.plan, *shares, f"{100 * row.executed:.0f}", f"{row.reward:.3f}", f"{100 * row.wrong_calls:.0f}", stated]
 
 
-def tables(
+def render_tables(
     sets: Mapping[str, Sequence[PlanScores]],
     sizes: Mapping[str, int],
     sure: Sequence[tuple[str, int, float]],
@@ -295,7 +299,7 @@ def tables(
     return "\n".join(parts)
 
 
-def ship(model: Path) -> None:
+def ship_model(model: Path) -> None:
     """Makes a trained model the shipped one, in half its size."""
     import torch
     from transformers import AutoModelForCausalLM
@@ -318,7 +322,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--ship", action="store_true", help="make MODEL the shipped one first")
     options = parser.parse_args(arguments)
     if options.ship:
-        ship(options.model)
+        ship_model(options.model)
         options.model = SHIPPED_AGENT
     record = model_record(options.model) or {}
     parts = collect_parts(frozenset(record.get("lineages", ())), options.handwritten, options.surveyed)
@@ -328,12 +332,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     curves, all_answers = {}, []
     for name, part in tests.items():
         print(name, len(part), file=sys.stderr, flush=True)
-        answers = ask(agent, part, True)
+        answers = ask_model(agent, part, True)
         all_answers += answers
-        rows = [scores_of(MODEL, answers), scores_of(DIGITS, ask(agent, part, True, repeat=False))]
-        rows.append(scores_of(ALONE, ask(agent, part, False)))
+        rows = [scores_of(MODEL, answers), scores_of(DIGITS, ask_model(agent, part, True, repeat=False))]
+        rows.append(scores_of(ALONE, ask_model(agent, part, False)))
         sets[name] = rows + [
-            scores_of(plan, [follow(test, calls(test)) for test in part]) for plan, calls in fixed_plans().items()
+            scores_of(plan, [follow_plan(test, calls(test)) for test in part]) for plan, calls in fixed_plans().items()
         ]
         leanings = Leanings(agent, part)
         curves[name] = [leanings.scores(lean) for lean in LEANS]
@@ -341,11 +345,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"{record.get('parameters', 0):,} parameters, {record.get('steps', 0):,} steps on "
         f"{record.get('samples', {}).get('train', 0):,} chats of {len(record.get('lineages', []))} lineages."
     )
-    text = tables(sets, {name: len(part) for name, part in tests.items()}, calibration(all_answers), about)
+    text = render_tables(
+        sets, {name: len(part) for name, part in tests.items()}, render_calibration(all_answers), about
+    )
     print(text)
     print(json.dumps({name: [asdict(row) for row in rows] for name, rows in curves.items()}), file=sys.stderr)
     if options.page:
-        draw(curves, sets)
+        draw_curves(curves, sets)
         write_tables(PAGE, text)
 
 

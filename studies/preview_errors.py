@@ -84,7 +84,7 @@ def row_of(
     return PreviewRow(name, sample.arch, sample.kernel, ratios, reason, by_data, limits)
 
 
-def compared(sample: LabelledSample, found: ProgramPreviews) -> PreviewRow:
+def compare_kernel(sample: LabelledSample, found: ProgramPreviews) -> PreviewRow:
     """A label beside the preview among those that were found of its run."""
     preview = matching_preview(found.previews, sample)
     if preview is None:
@@ -123,12 +123,12 @@ def rows_of(job: PreviewJob) -> list[PreviewRow]:
     samples, place = job.build.samples, job.place
     try:
         found = previews_of(job.build, place.flags, place.project) if place else previews_of(job.build)
-        return [compared(sample, previews) for sample, previews in zip(samples, found, strict=True)]
+        return [compare_kernel(sample, previews) for sample, previews in zip(samples, found, strict=True)]
     except BadInput as error:
         return [row_of(sample, {}, error.reason) for sample in samples]
 
 
-def compare(
+def compare_samples(
     samples: Sequence[LabelledSample],
     workers: int,
     places: Mapping[tuple[str, str], ProgramPlace] | None = None,
@@ -147,7 +147,7 @@ def compare(
     return sorted(rows, key=lambda row: (-row.off, row.name, row.arch))
 
 
-def lines(rows: Sequence[PreviewRow], worst: int) -> list[str]:
+def format_lines(rows: Sequence[PreviewRow], worst: int) -> list[str]:
     heads = [name.replace("_requests", "").replace("fabric_", "") for name in NAMES]
     text = [f"{'program':<34}{'arch':<8}" + "".join(f"{head:>10}" for head in heads) + "  limits (label, preview)"]
     for row in rows[:worst]:
@@ -155,11 +155,11 @@ def lines(rows: Sequence[PreviewRow], worst: int) -> list[str]:
         data = ", by data" if row.by_data else ""
         text.append(f"{row.name:<34}{row.arch:<8}{numbers}  {' '.join(row.limits)}{data}")
     for arch in sorted({row.arch for row in rows}):
-        text.append(summary(arch, [row for row in rows if row.arch == arch]))
+        text.append(summarize_errors(arch, [row for row in rows if row.arch == arch]))
     return text
 
 
-def summary(arch: str, rows: Sequence[PreviewRow]) -> str:
+def summarize_errors(arch: str, rows: Sequence[PreviewRow]) -> str:
     errors = [abs(row.ratios["duration"] - 1) if row.ratios else math.inf for row in rows]
     near = sum(error <= 0.1 for error in errors) / len(errors)
     reasons = Counter(row.reason for row in rows if not row.ratios)
@@ -183,8 +183,8 @@ def main() -> None:
     builds = group_builds(label for label in labels if options.only in label.facts.name)
     samples = [sample for build in builds[:: options.every] for sample in build.samples]
     places = find_places(options.sources, samples) if options.sources else {}
-    rows = compare(samples, options.workers, places)
-    print("\n".join(lines(rows, options.worst)))
+    rows = compare_samples(samples, options.workers, places)
+    print("\n".join(format_lines(rows, options.worst)))
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ INTENSITIES = (0.01, 1000.0)
 SLOPE = 26.5  # degrees of a bandwidth roof in this figure
 
 
-def profile(program: str) -> list[tuple[float, float]]:
+def profile_program(program: str) -> list[tuple[float, float]]:
     """Arithmetic intensity (FLOP/B at the HBM) and GFLOP/s of each kernel of the program on the device."""
     source = ROOT / "corpus" / "handwritten" / f"{program}.hip"
     arch = devices.load_device(DEVICE).arch
@@ -71,7 +71,7 @@ def main() -> int:
     figure, axes = plt.subplots(figsize=(7.6, 4.0))
     draw_roofs(axes, roofline.device_ceilings(DEVICE))
     for program, (offset, side) in PROGRAMS.items():
-        profiled = profile(program)
+        profiled = profile_program(program)
         axes.plot(*zip(*profiled, strict=True), "o-", color="#b3261e", ms=6, lw=0.8, zorder=3)
         middle = profiled[len(profiled) // 2]
         axes.annotate(Path(program).name, middle, offset, textcoords="offset points", ha=side, fontsize=9)

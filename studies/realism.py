@@ -82,12 +82,12 @@ class Mix:
     kernels: int
 
 
-def shares(counts: Mapping[str, float]) -> dict[str, float]:
+def count_shares(counts: Mapping[str, float]) -> dict[str, float]:
     total = sum(counts.values())
     return {name: count / total for name, count in sorted(counts.items()) if count} if total else {}
 
 
-def divergence(first: Mapping[str, float], second: Mapping[str, float]) -> float:
+def measure_divergence(first: Mapping[str, float], second: Mapping[str, float]) -> float:
     """Jensen-Shannon divergence of two distributions in bits: 0 for equal ones, 1 for those with nothing in common."""
     total = 0.0
     for name in first.keys() | second.keys():
@@ -101,7 +101,7 @@ def feature_distance(first: Mapping[str, float], second: Mapping[str, float]) ->
     return sum(abs(first.get(name, 0.0) - second.get(name, 0.0)) for name in FEATURES) / len(FEATURES)
 
 
-def features(texts: Iterable[str]) -> dict[str, float]:
+def share_features(texts: Iterable[str]) -> dict[str, float]:
     """The share of programs with each feature in their device code."""
     counts: Counter[str] = Counter()
     total = 0
@@ -113,7 +113,7 @@ def features(texts: Iterable[str]) -> dict[str, float]:
     return {name: counts[name] / total for name in FEATURES} if total else {}
 
 
-def histograms(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+def build_histograms(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
     """Shares of kernels by instructions of a wave, work-items and work-groups; each program counts the same."""
     per_program = Counter(row["program_id"] for row in rows)
     by_feature: dict[str, dict[str, float]] = {name: {} for name in PLACES}
@@ -121,7 +121,7 @@ def histograms(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]
         for name, place in PLACES.items():
             key = str(place(row))
             by_feature[name][key] = by_feature[name].get(key, 0.0) + 1 / per_program[row["program_id"]]
-    return {name: shares(counts) for name, counts in by_feature.items()}
+    return {name: count_shares(counts) for name, counts in by_feature.items()}
 
 
 def _waves(row: Mapping[str, Any]) -> int:
@@ -144,7 +144,7 @@ def code_of(programs: Sequence[Program]) -> tuple[dict[str, dict[str, float]], d
         with scratch_folder() as scratch:
             built, _ = build_program(program, arch, "-O3", scratch / "build")
             opcodes = count_opcodes(path for _, path in built.modules)
-        for name, share in shares({name: n for name, n in opcodes.items() if name != PADDING}).items():
+        for name, share in count_shares({name: n for name, n in opcodes.items() if name != PADDING}).items():
             mean[arch][name] = mean[arch].get(name, 0.0) + share / len(programs)
             presence[arch][name] = presence[arch].get(name, 0.0) + 1 / len(programs)
     return mean, presence
@@ -156,7 +156,7 @@ def rows_of(corpus: Corpus) -> Sequence[Mapping[str, Any]]:
     return [row for row in rows if row["arch"] == ARCH]
 
 
-def generated(family: str | None) -> Mix:
+def read_generated(family: str | None) -> Mix:
     """Programs of the default policy, or of one family, drawn, compiled and profiled anew."""
     programs = list(generate_programs(COUNT, seed=SEED, family=family))
     with scratch_folder() as scratch:
@@ -166,14 +166,14 @@ def generated(family: str | None) -> Mix:
         rows = rows_of(Corpus.open(scratch / "corpus"))
     names = (program.text for program in programs)
     labelled = len({row["program_id"] for row in rows})
-    return Mix(*code_of(programs), histograms(rows), features(names), labelled, len(rows))
+    return Mix(*code_of(programs), build_histograms(rows), share_features(names), labelled, len(rows))
 
 
-def real() -> Mix:
+def read_real() -> Mix:
     """The table of real programs."""
     data = json.loads(TABLE.read_text())
     surveyed = data["surveyed"]
-    counted = {arch: shares(counts) for arch, counts in data["opcodes"]["instructions"].items()}
+    counted = {arch: count_shares(counts) for arch, counts in data["opcodes"]["instructions"].items()}
     number = data["opcodes"]["programs"]
     presence = {arch: {k: n / number for k, n in row.items()} for arch, row in data["opcodes"]["presence"].items()}
     return Mix(
@@ -207,17 +207,19 @@ def write_table(listing: Path, surveyed: Path) -> None:
             "source": "kernels of collections in docs/explanation/real-programs.md, as `synth survey` ran them",
             "programs": len({row["program_id"] for row in rows}),
             "kernels": len(rows),
-            "histograms": histograms(rows),
-            "features": features(texts),
+            "histograms": build_histograms(rows),
+            "features": share_features(texts),
         },
     }
     TABLE.write_text(json.dumps(table, indent=1, sort_keys=True) + "\n")
 
 
-def distances(ours: Mix, theirs: Mix) -> dict[str, float]:
+def measure_distances(ours: Mix, theirs: Mix) -> dict[str, float]:
     """The distance on every axis of the page."""
-    divergences = {f"opcodes, {arch}": divergence(ours.opcodes[arch], theirs.opcodes[arch]) for arch in theirs.opcodes}
-    divergences |= {name: divergence(ours.histograms[name], theirs.histograms[name]) for name in PLACES}
+    divergences = {
+        f"opcodes, {arch}": measure_divergence(ours.opcodes[arch], theirs.opcodes[arch]) for arch in theirs.opcodes
+    }
+    divergences |= {name: measure_divergence(ours.histograms[name], theirs.histograms[name]) for name in PLACES}
     divergences |= {f"presence of opcodes, {arch}": presence(ours, theirs, arch) for arch in theirs.opcodes}
     return divergences | {"features of the source": feature_distance(ours.features, theirs.features)}
 
@@ -229,8 +231,8 @@ def presence(ours: Mix, theirs: Mix, arch: str) -> float:
     return sum(abs(first.get(name, 0.0) - second.get(name, 0.0)) for name in names) / len(names)
 
 
-def page(policy: Mix, paper: Mix, theirs: Mix) -> Iterator[str]:
-    ours, single = distances(policy, theirs), distances(paper, theirs)
+def render_page(policy: Mix, paper: Mix, theirs: Mix) -> Iterator[str]:
+    ours, single = measure_distances(policy, theirs), measure_distances(paper, theirs)
     yield INTRODUCTION.format(ours=policy, paper=paper, real=theirs, count=COUNT)
     yield from ("| distance to real programs | default policy | paper's family | ratio |", "|---|---:|---:|---:|")
     for name in ours:
@@ -284,7 +286,7 @@ kernels are limited by something else than their launch. Their work-groups are t
 LINES = {"real": "#57606a", "default policy": "#0b62c4", "paper's family": "#b3420e"}  # of the picture, with colours
 
 
-def picture(policy: Mix, paper: Mix, theirs: Mix) -> None:
+def draw_picture(policy: Mix, paper: Mix, theirs: Mix) -> None:
     """Draws the histograms of the three mixes side by side."""
     import matplotlib
 
@@ -311,9 +313,9 @@ def main(arguments: Sequence[str]) -> int:
     if "--tables" in arguments:
         write_table(*map(Path, arguments[arguments.index("--tables") + 1 :][:2]))
         return 0
-    mixes = generated(None), generated("paper"), real()
-    PAGE.write_text("\n".join(page(*mixes)).rstrip() + "\n")
-    picture(*mixes)
+    mixes = read_generated(None), read_generated("paper"), read_real()
+    PAGE.write_text("\n".join(render_page(*mixes)).rstrip() + "\n")
+    draw_picture(*mixes)
     return 0
 
 

@@ -36,7 +36,7 @@ from hipsynth.tuning.reason.move_policies import LearnedMoves, PreviewedMoves, R
 from hipsynth.tuning.tools import ToolLimits, ToolSession, run_tool
 from hipsynth.tuning.trial import target_of
 from studies.markdown import format_table, write_tables
-from studies.optimize_table import naive
+from studies.optimize_table import list_naive
 from studies.reasoning_traces import training_set
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "reasoning.md"
@@ -58,7 +58,7 @@ WORTH = 1.05  # speed-up of a held-out program's path from which it has somethin
 
 
 @dataclass(frozen=True)
-class Answer:
+class ReasoningAnswer:
     """What one contender did with a program: the verified speed-up (1 for none), programs executed with the original,
     calls of tools, and whether a program that it made fails, or is faster and wrong."""
 
@@ -77,7 +77,7 @@ class KeptAnswer:
     model: str
     program: str
     arch: str
-    answer: Answer
+    answer: ReasoningAnswer
 
 
 @dataclass
@@ -95,28 +95,28 @@ class OptimizeQuestion:
         self.known = ToolSession(self.target, ToolLimits(run_s=RUN_S), JOURNAL)
 
 
-Answering = Callable[[OptimizeQuestion], Answer]
+Answering = Callable[[OptimizeQuestion], ReasoningAnswer]
 
 
-def run_search(question: OptimizeQuestion) -> Answer:
+def run_search(question: OptimizeQuestion) -> ReasoningAnswer:
     """The search, with its budget of work."""
     try:
         result = optimize_program(OptimizeRequest(question.text, question.target, BUDGET_S, journal=JOURNAL))
     except HipsynthError as error:
-        return Answer(1.0, 1, 0, error.reason)
-    return Answer(round(result.speedup, 4), len(result.steps) + 1, 0, "finished")
+        return ReasoningAnswer(1.0, 1, 0, error.reason)
+    return ReasoningAnswer(round(result.speedup, 4), len(result.steps) + 1, 0, "finished")
 
 
-def run_with_tools(model: LocalModel, question: OptimizeQuestion, calls: int = CALLS) -> Answer:
+def run_with_tools(model: LocalModel, question: OptimizeQuestion, calls: int = CALLS) -> ReasoningAnswer:
     """A model or policy with the tools."""
     if calls < 1:
-        return Answer(1.0, 1, 0, "calls")
+        return ReasoningAnswer(1.0, 1, 0, "calls")
     model.clear()
     driven, ended = run_model(model, question.text, question.target, calls=calls, known=question.known)
     if driven is None:
-        return Answer(1.0, 1, 0, ended)
+        return ReasoningAnswer(1.0, 1, 0, ended)
     wrong = has_wrong_step(driven.found)
-    return Answer(round(driven.found.speedup, 4), driven.programs, driven.calls, ended, wrong)
+    return ReasoningAnswer(round(driven.found.speedup, 4), driven.programs, driven.calls, ended, wrong)
 
 
 def has_wrong_step(result: OptimizeResult) -> bool:
@@ -124,7 +124,7 @@ def has_wrong_step(result: OptimizeResult) -> bool:
     return any(step.reason not in HARMLESS and not step.kept for step in result.steps)
 
 
-def rewrite_once(model: LocalModel, question: OptimizeQuestion) -> Answer:
+def rewrite_once(model: LocalModel, question: OptimizeQuestion) -> ReasoningAnswer:
     """One answer of a model with the kernels, which is compiled and verified."""
     model.clear()
     model.most = WHOLE
@@ -134,13 +134,13 @@ def rewrite_once(model: LocalModel, question: OptimizeQuestion) -> Answer:
         prompt = f"{ONE_SHOT}\n\n```cpp\n{question.text.rstrip()}\n```"
         kernels = replace_kernels(question.text, model.ask({"messages": [{"role": "user", "content": prompt}]}).raw)
         if kernels == question.text:
-            return Answer(1.0, 1, 0, "no changed kernel")
+            return ReasoningAnswer(1.0, 1, 0, "no changed kernel")
         if run_tool(session, "compile", {"source": kernels, "replaces": "v0"}).failed:
-            return Answer(1.0, 2, 0, "does not compile", wrong=True)
+            return ReasoningAnswer(1.0, 2, 0, "does not compile", wrong=True)
         result = choose_answer(session, {}, lambda line: None)
-        return Answer(round(result.speedup, 4), 2, 0, "finished", has_wrong_step(result))
+        return ReasoningAnswer(round(result.speedup, 4), 2, 0, "finished", has_wrong_step(result))
     except HipsynthError as error:
-        return Answer(1.0, 1, 0, error.reason)
+        return ReasoningAnswer(1.0, 1, 0, error.reason)
     finally:
         model.most = LocalModel.most
 
@@ -197,7 +197,7 @@ def list_questions(options: argparse.Namespace) -> Iterator[OptimizeQuestion]:
     """The programs on each architecture. Those of lineages come with the architecture of their recorded path."""
     groups = options.group or tuple(GROUPS)
     for arch in options.arch or ARCHS:
-        for _, path in list(naive())[: options.kernels if "handwritten" in groups else 0]:
+        for _, path in list(list_naive())[: options.kernels if "handwritten" in groups else 0]:
             yield OptimizeQuestion("handwritten", path.stem, path.read_text(), target_of(arch))
         if options.traces is not None and "lineages" in groups:
             paths = (row for row in read_jobs(options.traces / "moves.jsonl") if row.states)
@@ -207,7 +207,7 @@ def list_questions(options: argparse.Namespace) -> Iterator[OptimizeQuestion]:
                 yield OptimizeQuestion("lineages", row.states[0].program, row.text, target_of(arch))
 
 
-def read_kept() -> dict[tuple[str, str, str, str], Answer]:
+def read_kept() -> dict[tuple[str, str, str, str], ReasoningAnswer]:
     """The kept answers by contender, model, program and architecture."""
     rows = read_documents(KEPT, KeptAnswer, "delete the line: its question is asked again", missing_ok=True)
     return {(row.row, row.model, row.program, row.arch): row.answer for row in rows}
@@ -221,9 +221,9 @@ def keep_answer(row: KeptAnswer) -> None:
 
 def answer_questions(
     options: argparse.Namespace, rows: Mapping[str, tuple[str, Answering]]
-) -> dict[tuple[str, str], dict[str, Answer]]:
+) -> dict[tuple[str, str], dict[str, ReasoningAnswer]]:
     """Each program's answers by contender; what is kept is not asked again, and with --as-is nothing is asked."""
-    past_answers, answers = read_kept(), dict[tuple[str, str], dict[str, Answer]]()
+    past_answers, answers = read_kept(), dict[tuple[str, str], dict[str, ReasoningAnswer]]()
     for question in list_questions(options):
         place = answers.setdefault((question.group, f"{question.name} {question.target.arch}"), {})
         for name, (model, run) in rows.items():
@@ -237,7 +237,7 @@ def answer_questions(
     return answers
 
 
-def score_row(name: str, answers: Sequence[Answer], search: Sequence[Answer]) -> list[str]:
+def score_row(name: str, answers: Sequence[ReasoningAnswer], search: Sequence[ReasoningAnswer]) -> list[str]:
     """A contender's row; `search` has the search's answers to the same questions."""
     number = len(answers)
     logs = [math.log(max(1.0, answer.speedup)) for answer in answers]
@@ -254,7 +254,9 @@ def score_row(name: str, answers: Sequence[Answer], search: Sequence[Answer]) ->
     ]
 
 
-def make_tables(answers: Mapping[tuple[str, str], Mapping[str, Answer]], rows: Sequence[str]) -> dict[str, str]:
+def make_tables(
+    answers: Mapping[tuple[str, str], Mapping[str, ReasoningAnswer]], rows: Sequence[str]
+) -> dict[str, str]:
     """The dated table of each group of whose programs enough have been worked on by every contender."""
     tables = {}
     for group, title in GROUPS.items():

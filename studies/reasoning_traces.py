@@ -28,13 +28,13 @@ def training_set(traces: Path, model: Path, record: Mapping[str, Any]) -> str:
     report = json.loads((traces / "report.json").read_text())
     without = ", ".join(f"{number} {reason.replace('_', ' ')}" for reason, number in sorted(report["without"].items()))
     tokenizer, chats = AutoTokenizer.from_pretrained(str(model)), read_chats(traces)
-    rows = [line(part, chats[part], report["steps"][part], tokenizer, int(record["context"])) for part in FILES]
+    rows = [format_line(part, chats[part], report["steps"][part], tokenizer, int(record["context"])) for part in FILES]
     share = len(chats["held_out"]) / sum(map(len, chats.values()))
     head = HEAD.format(programs=report["programs"], without=without or "none")
     return head + "\n".join(rows) + f"\n\n{100 * share:.0f} % of the chats are held out. {trained(record)}\n"
 
 
-def line(part: str, chats: Sequence[ToolChatRow], steps: int, tokenizer: Any, context: int) -> str:
+def format_line(part: str, chats: Sequence[ToolChatRow], steps: int, tokenizer: Any, context: int) -> str:
     encoded = [encode_chat(tokenizer, chat, context) for chat in chats]
     fitting = [row for row in encoded if row is not None]
     tokens = sum(len(row["input_ids"]) for row in fitting)

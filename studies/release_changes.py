@@ -38,7 +38,7 @@ change is due to can be read from the kernel's limit, before and now.
 Label = Mapping[str, Any]
 
 
-def labels(folder: Path) -> dict[tuple[Any, ...], Label]:
+def read_labels(folder: Path) -> dict[tuple[Any, ...], Label]:
     """The labels of a release by what they are labels of. Raises FileNotFoundError if there are none."""
     files = sorted((folder / "labels").glob("*.parquet"))
     if not files:
@@ -53,13 +53,13 @@ def label_version(folder: Path) -> str:
     return ", ".join(sorted({shard["tools"]["version"] for shard in shards.values()}))
 
 
-def change(before: Label, after: Label) -> float:
+def log_change(before: Label, after: Label) -> float:
     """log(new / old) of the duration."""
     return math.log(after["duration_ns"] / before["duration_ns"])
 
 
-def summary(title: str, pairs: Sequence[tuple[Label, Label]]) -> str:
-    changes = [change(*pair) for pair in pairs]
+def summarize_changes(title: str, pairs: Sequence[tuple[Label, Label]]) -> str:
+    changes = [log_change(*pair) for pair in pairs]
     moved = sum(abs(point) > math.log1p(CLEAR) for point in changes) / len(changes)
     rates = []
     for rate in RATES:
@@ -72,26 +72,28 @@ def summary(title: str, pairs: Sequence[tuple[Label, Label]]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def page(old: Mapping[tuple[Any, ...], Label], new: Mapping[tuple[Any, ...], Label], versions: tuple[str, str]) -> str:
+def render_page(
+    old: Mapping[tuple[Any, ...], Label], new: Mapping[tuple[Any, ...], Label], versions: tuple[str, str]
+) -> str:
     """The page; `versions`: what made the labels. Raises ValueError if the releases have no label in common."""
     pairs = [(old[key], new[key]) for key in old if key in new]
     if not pairs:
         raise ValueError("the releases have no label in common")
     head = HEAD.format(common=len(pairs), before=len(old), after=len(new), old=versions[0], new=versions[1])
-    return head + "\n".join(_tables(pairs)) + "\n"
+    return head + "\n".join(_render_tables(pairs)) + "\n"
 
 
-def _tables(pairs: Sequence[tuple[Label, Label]]) -> Iterator[str]:
+def _render_tables(pairs: Sequence[tuple[Label, Label]]) -> Iterator[str]:
     yield (
         "| labels | number | duration, median change | median size of it | changed by over 10 % | "
         "vL1D hit rate moved by over a point | L2 hit rate | another limit |"
     )
     yield "|---|---:|---:|---:|---:|---:|---:|---:|"
-    yield summary("all", pairs)
+    yield summarize_changes("all", pairs)
     for name in ("device", "bottleneck"):
         for value in sorted({before[name] for before, _ in pairs}):
             chosen = [pair for pair in pairs if pair[0][name] == value]
-            yield summary(f"{value} before" if name == "bottleneck" else value, chosen)
+            yield summarize_changes(f"{value} before" if name == "bottleneck" else value, chosen)
     yield ""
     yield "## The largest changes"
     yield ""
@@ -100,7 +102,7 @@ def _tables(pairs: Sequence[tuple[Label, Label]]) -> Iterator[str]:
     yield "| kernel (family) | program | device | duration before, us | now, us | limit before | now | L2 misses |"
     yield "|---|---|---|---:|---:|---|---|---:|"
     listed: set[tuple[str, str]] = set()
-    for before, after in sorted(pairs, key=lambda pair: -abs(change(*pair))):
+    for before, after in sorted(pairs, key=lambda pair: -abs(log_change(*pair))):
         key = before["program"], before["device"]
         if key in listed or len(listed) >= MOST_SHOWN:
             continue
@@ -124,8 +126,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("new", type=Path)
     options = parser.parse_args(argv)
     try:
-        old, new = labels(options.old), labels(options.new)
-        PAGE.write_text(page(old, new, (label_version(options.old), label_version(options.new))))
+        old, new = read_labels(options.old), read_labels(options.new)
+        PAGE.write_text(render_page(old, new, (label_version(options.old), label_version(options.new))))
     except (OSError, ValueError, KeyError) as error:
         print(f"release_changes: {error}", file=sys.stderr)
         return 1

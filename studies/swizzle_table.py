@@ -66,14 +66,14 @@ same duration within 1 %. Seconds are those of 23 November 2026 on 2 cores, whic
 """
 
 
-def measured(row: SwizzleRow) -> str:
+def measure_row(row: SwizzleRow) -> str:
     started = time.monotonic()
     path = ROOT / "corpus" / "handwritten" / f"{row.program}.hip"
     result = search_mappings(path.read_text(), SwizzleSettings(target_of(ARCH), row.arguments))
-    return "\n".join(_line(row, answer, result, time.monotonic() - started) for answer in result.answers)
+    return "\n".join(_format_line(row, answer, result, time.monotonic() - started) for answer in result.answers)
 
 
-def _line(row: SwizzleRow, answer: KernelSwizzle, result: ProgramSwizzle, seconds: float) -> str:
+def _format_line(row: SwizzleRow, answer: KernelSwizzle, result: ProgramSwizzle, seconds: float) -> str:
     name = row.name if len(result.answers) == 1 else f"{row.name}: {answer.name}"
     link = f"[{name}](../../corpus/handwritten/{row.program}.hip)"
     before, after = answer.before, answer.after or answer.before
@@ -90,7 +90,7 @@ def _line(row: SwizzleRow, answer: KernelSwizzle, result: ProgramSwizzle, second
     return f"| {' | '.join(cells)} | {answer.evaluated} | {seconds:.0f} | {row.paper} |"
 
 
-def known() -> dict[str, str]:
+def read_lines() -> dict[str, str]:
     """The lines of the page, by row."""
     counts: dict[str, list[str]] = {row.name: [] for row in ROWS}
     for line in PAGE.read_text().splitlines() if PAGE.exists() else ():
@@ -104,10 +104,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", choices=[[], *(row.name for row in ROWS)])
     chosen = set(parser.parse_args().names)
-    lines = known()
+    lines = read_lines()
     for row in ROWS:
         if not chosen or row.name in chosen:
-            lines[row.name] = measured(row)
+            lines[row.name] = measure_row(row)
             print(lines[row.name], file=sys.stderr, flush=True)
         write_whole(PAGE, HEAD + "\n".join(lines[sweep_row.name] for sweep_row in ROWS if lines[sweep_row.name]) + "\n")
 

@@ -88,13 +88,13 @@ def make_corpus(folder: Path, form: Form, workers: int) -> None:
     machine code, share its labels."""
     originals, copies = folder / "originals", folder / "programs"
     size = ("--count", form.programs, "--seed", SEED, "--sizes", 1)
-    synth("generate", *size, "--workers", workers, "--out", originals)
-    synth("augment", originals, "--copies", form.copies, "--seed", SEED, "--workers", workers, "--out", copies)
-    synth("profile", originals, "--out", folder / "corpus", *ARCHES, "--flags", "@default", "--workers", workers)
-    synth("profile", HANDWRITTEN, "--out", folder / "handwritten", *ARCHES, "--flags=-O3", "--workers", workers)
+    run_synth("generate", *size, "--workers", workers, "--out", originals)
+    run_synth("augment", originals, "--copies", form.copies, "--seed", SEED, "--workers", workers, "--out", copies)
+    run_synth("profile", originals, "--out", folder / "corpus", *ARCHES, "--flags", "@default", "--workers", workers)
+    run_synth("profile", HANDWRITTEN, "--out", folder / "handwritten", *ARCHES, "--flags=-O3", "--workers", workers)
 
 
-def synth(*arguments: object) -> None:
+def run_synth(*arguments: object) -> None:
     """Runs one command of synth, its output on stderr; raises CalledProcessError if it fails altogether."""
     command = [sys.executable, "-m", "hipsynth.cli.main", *map(str, arguments)]
     process = subprocess.run(command, stdout=sys.stderr, check=False)
@@ -197,7 +197,7 @@ def processor_hours() -> float:
     return sum(use.ru_utime + use.ru_stime for use in used) / 3600
 
 
-def tables(found: Mapping[str, Any]) -> str:
+def render_tables(found: Mapping[str, Any]) -> str:
     """The document of `score_all` as Markdown."""
     scores = {name: from_json(SetScores, one) for name, one in found["sets"].items()}
     who = next((recipe for recipe in RECIPES if recipe in found["models"]), NEAREST)
@@ -253,9 +253,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         clock.save()
     if "score" in stages:
         document = json.loads((options.folder / "table4.json").read_text())
-        print(json.dumps(document, indent=1) if options.json else tables(document))
+        print(json.dumps(document, indent=1) if options.json else render_tables(document))
         if options.page:
-            write_tables(PAGE, tables(document))
+            write_tables(PAGE, render_tables(document))
 
 
 if __name__ == "__main__":

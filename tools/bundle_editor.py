@@ -53,7 +53,7 @@ def build_bundle(folder: Path) -> dict[str, bytes]:
     options = ["--bundle", "--minify", "--format=esm", f"--target={TARGET}", "--legal-comments=none"]
     banner = f"--banner:js=// CodeMirror 6, MIT: {LICENCES}. Made by `make editor`."
     command = [str(vsix.node()), str(esbuild), "entry.js", *options, banner, f"--outfile={to}"]
-    vsix.run(command, "the editor cannot be bundled", SOURCE)
+    vsix.run_command(command, "the editor cannot be bundled", SOURCE)
     return {BUNDLE: to.read_bytes(), LICENCES: vsix.licences(SOURCE).encode()}
 
 

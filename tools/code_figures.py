@@ -27,28 +27,31 @@ ROOMS = (
     "core", "toolchain", "source", "simulator", "profiling", "synth", "training", "tuning", "serving", "library", "cli",
 )  # fmt: skip
 NO_PRODUCT = ("tests/", "tools/", "studies/", "benchmarks/", "hipsynth/", "corpus/", "examples/", "docs/", "vscode/")
+NO_NAMES = tuple(folder for folder in NO_PRODUCT if folder not in ("studies/", "tools/"))  # where names are not counted
+LINKS = ("hipsynth/",)  # the same files under their second name
 
 VAGUE_NAMES = frozenset(
     "found one made known own told held seen what whole way done kept shown given asked said".split()  # noqa: SIM905
 )
 
 
-def read_modules(revision: str | None) -> dict[str, str]:
-    """Path -> text of the product's modules, in the working tree or at a revision. Raises CalledProcessError."""
+def read_modules(revision: str | None, left_out: tuple[str, ...] = NO_PRODUCT) -> dict[str, str]:
+    """Path -> text of the modules outside some folders, in the working tree or at a revision. Raises
+    CalledProcessError."""
     listing = ["ls-files"] if revision is None else ["ls-tree", "-r", "--name-only", revision]
-    paths = [path for path in git(*listing).splitlines() if path.endswith(".py") and not path.startswith(NO_PRODUCT)]
+    paths = [path for path in run_git(*listing).splitlines() if path.endswith(".py") and not path.startswith(left_out)]
     if revision is None:
         return {path: (ROOT / path).read_text() for path in paths if (ROOT / path).is_file()}
-    return {path: git("show", f"{revision}:{path}") for path in paths}
+    return {path: run_git("show", f"{revision}:{path}") for path in paths}
 
 
 @functools.cache
-def tree_figures() -> dict[str, float]:
-    """count_figures() of the working tree, counted once."""
-    return count_figures(read_modules(None))
+def tree_figures(left_out: tuple[str, ...] = NO_PRODUCT) -> dict[str, float]:
+    """count_figures() of the working tree outside some folders, counted once."""
+    return count_figures(read_modules(None, left_out))
 
 
-def git(*arguments: str) -> str:
+def run_git(*arguments: str) -> str:
     return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
@@ -97,7 +100,7 @@ def summarize_module(path: str, text: str) -> ModuleSummary:
         "vague": sum(has_vague_variable(function) for function in functions),
         "Any": sum(isinstance(node, ast.Name) and node.id == "Any" for node in nodes),
     }
-    return ModuleSummary(Counter(counts), tuple(public_classes(tree)), frozenset(upward_imports(path, nodes)))
+    return ModuleSummary(Counter(counts), tuple(list_classes(tree)), frozenset(upward_imports(path, nodes)))
 
 
 def count_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -113,8 +116,8 @@ def has_vague_variable(function: ast.AST) -> bool:
 
 
 def doubled_classes(modules: Mapping[str, str]) -> dict[str, list[str]]:
-    """Public names of classes that several modules define -> those modules' paths."""
-    return find_doubled({path: tuple(public_classes(ast.parse(text))) for path, text in modules.items()})
+    """Names of classes that several modules define -> those modules' paths."""
+    return find_doubled({path: tuple(list_classes(ast.parse(text))) for path, text in modules.items()})
 
 
 def find_doubled(classes: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
@@ -126,10 +129,10 @@ def find_doubled(classes: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
     return {name: paths for name, paths in homes.items() if len(paths) > 1}
 
 
-def public_classes(tree: ast.Module) -> Iterator[str]:
-    """The names of the public classes that a module defines."""
+def list_classes(tree: ast.Module) -> Iterator[str]:
+    """The names of the classes that a module defines."""
     for node in tree.body:
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+        if isinstance(node, ast.ClassDef):
             yield node.name
 
 

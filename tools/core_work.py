@@ -90,10 +90,10 @@ def programs(scratch: Path) -> Iterator[Step]:
         for number, path in enumerate(written):
             folder = scratch / name / str(number)
             built = build_runnable(path, device.arch, "-O3", folder / "build")
-            yield f"{path.stem} {name}", partial(run, built, device, folder)
+            yield f"{path.stem} {name}", partial(run_kernels, built, device, folder)
 
 
-def run(built: api.Artefacts, device: devices.DeviceTable, folder: Path) -> None:
+def run_kernels(built: api.Artefacts, device: devices.DeviceTable, folder: Path) -> None:
     """Runs a trusted program without the sandbox, so that it can write its part of the core's profile."""
     with (folder / "output").open("w") as output, contextlib.redirect_stdout(output):
         result = api.run_attached(built, device, folder, RunLimits())

@@ -43,7 +43,7 @@ class Stage:
     accept: tuple[int, ...] = (0,)
 
 
-def stages(out: Path, programs: int) -> list[Stage]:
+def list_stages(out: Path, programs: int) -> list[Stage]:
     """The stages in order, for `programs` base programs, with all outputs under `out`."""
     base, varied, corpus, model = (str(out / name) for name in ("programs", "augmented", "corpus", "model"))
     matrix = [f"--arch={arch}" for arch in recorded_architectures()] + [f"--flags={flags}" for flags in FLAG_SETS]
@@ -107,12 +107,12 @@ def run_stage(stage: Stage, number: int, total: int) -> float:
     return time.monotonic() - start
 
 
-def run(out: Path, programs: int) -> None:
+def run_demo(out: Path, programs: int) -> None:
     """Runs every unfinished stage, then prints where the results are."""
     out.mkdir(parents=True, exist_ok=True)
     done_path = out / "demo.json"
     document: dict[str, float] = json.loads(done_path.read_text()) if done_path.exists() else {}
-    plan = stages(out, programs)
+    plan = list_stages(out, programs)
     for number, stage in enumerate(plan, 1):
         key = stage_key(stage)
         if key in document:
@@ -135,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"note: programs run without isolation here ({sandbox.why_unavailable()})", flush=True)
         os.environ["HIPSYNTH_SANDBOX"] = "off"
     try:
-        run(options.out, options.programs)
+        run_demo(options.out, options.programs)
     except KeyboardInterrupt:
         print("\ninterrupted; finished work is kept: run `make demo` again to continue.", file=sys.stderr)
         sys.exit(130)

@@ -68,7 +68,7 @@ class FaultRow:
 
 
 @dataclass(frozen=True)
-class Bench:
+class FaultBench:
     """The temporary folder of a run: `tmp` is the commands' TMPDIR, by whose name their processes are recognised."""
 
     folder: Path
@@ -184,7 +184,7 @@ def end(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
-def left_over(bench: Bench, out: Path, cache: Path) -> list[str]:
+def left_over(bench: FaultBench, out: Path, cache: Path) -> list[str]:
     """Files that nobody needs after a complete run, once another process has used the temporary folder."""
     use = [sys.executable, "-c", "from hipsynth.core.scratch import process_folder; process_folder()"]
     subprocess.run(use, cwd=ROOT, env={**os.environ, "TMPDIR": str(bench.tmp)}, check=True)
@@ -196,7 +196,7 @@ def left_over(bench: Bench, out: Path, cache: Path) -> list[str]:
 
 
 def killed(
-    bench: Bench, case: str, verb: Verb, kills: int, window: float, cold: bool, expected: dict[str, bytes]
+    bench: FaultBench, case: str, verb: Verb, kills: int, window: float, cold: bool, expected: dict[str, bytes]
 ) -> FaultRow:
     """Kills a command `kills` times within `window` seconds of its start: the group, or only its first process.
 
@@ -238,7 +238,7 @@ def killed(
 
 
 def finish(
-    bench: Bench,
+    bench: FaultBench,
     row: FaultRow,
     verb: Verb,
     out: Path,
@@ -256,7 +256,7 @@ def finish(
     return replace(row, identical=row.identical and same, left=row.left + len(left), note="; ".join(notes))
 
 
-def two_writers(bench: Bench, verb: Verb, kills: int, window: float, expected: dict[str, bytes]) -> FaultRow:
+def two_writers(bench: FaultBench, verb: Verb, kills: int, window: float, expected: dict[str, bytes]) -> FaultRow:
     """Starts a command twice at once and kills one of them: one is refused or comes after the other."""
     case = f"two writers, {verb.name}"
     out, cache, row = bench.folder / "out" / case, bench.folder / "caches" / "warm", FaultRow(case)
@@ -300,7 +300,7 @@ def small_disk(folder: Path, size: int) -> Iterator[Callable[[int], None] | None
             subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def full_disk(bench: Bench, verb: Verb, expected: dict[str, bytes]) -> FaultRow:
+def full_disk(bench: FaultBench, verb: Verb, expected: dict[str, bytes]) -> FaultRow:
     """The disk of the output, or without the right to mount the size of a file, ends in the middle of the command."""
     case, cache = f"full disk, {verb.name}", bench.folder / "caches" / "warm"
     progress(case)
@@ -350,7 +350,7 @@ DAMAGE: dict[str, tuple[str, Callable[[Path, random.Random], None], tuple[str, .
 
 
 def damaged(
-    bench: Bench, verb: Verb, times: int, corpora: dict[str, Path], expected: dict[str, bytes]
+    bench: FaultBench, verb: Verb, times: int, corpora: dict[str, Path], expected: dict[str, bytes]
 ) -> Iterator[FaultRow]:
     """Damages one file of a corpus, runs the command as its message says, and compares."""
     for name, (pattern, damage, extra) in DAMAGE.items():
@@ -370,7 +370,7 @@ def damaged(
 # --- the whole ------------------------------------------------------------------------------------------------------
 
 
-def interrupted(bench: Bench, verb: Verb, out: Path, cache: Path) -> Path:
+def interrupted(bench: FaultBench, verb: Verb, out: Path, cache: Path) -> Path:
     """A corpus whose journal holds finished items: the command is killed as soon as it does."""
     process = bench.start(verb, out, cache)
     until = time.monotonic() + LIMIT_S
@@ -383,7 +383,7 @@ def interrupted(bench: Bench, verb: Verb, out: Path, cache: Path) -> Path:
     return out
 
 
-def first_program(bench: Bench, profile: Verb) -> float:
+def first_program(bench: FaultBench, profile: Verb) -> float:
     """Seconds until a command with an empty cache has profiled its first program for one set of flags."""
     programs = bench.folder / "programs"
     program = next(path for path in sorted(programs.iterdir()) if path.suffix == ".hip")
@@ -395,7 +395,7 @@ def first_program(bench: Bench, profile: Verb) -> float:
     return time.monotonic() - start
 
 
-def verbs(bench: Bench, counts: Sequence[int]) -> dict[str, Verb]:
+def verbs(bench: FaultBench, counts: Sequence[int]) -> dict[str, Verb]:
     """The commands under test; the programs that augment and profile read are generated first."""
     seed = str(bench.rng.randrange(1 << 30))
     for name, count in (("bases", counts[1]), ("programs", counts[2])):
@@ -413,7 +413,7 @@ def verbs(bench: Bench, counts: Sequence[int]) -> dict[str, Verb]:
     }
 
 
-def series(bench: Bench, kills: int, counts: Sequence[int], only: Sequence[str]) -> Iterator[FaultRow]:
+def series(bench: FaultBench, kills: int, counts: Sequence[int], only: Sequence[str]) -> Iterator[FaultRow]:
     """The rows of the table, in order; `only`: verbs to test, all if empty."""
     warm = bench.cache("warm")
     commands = {name: verb for name, verb in verbs(bench, counts).items() if not only or name in only}
@@ -454,7 +454,7 @@ def progress(text: str) -> None:
 HEAD = ("case", "faults", "survivors", "left over", "lost", "identical")
 
 
-def line(row: FaultRow) -> str:
+def format_line(row: FaultRow) -> str:
     cells = (row.case, row.faults, row.survivors, row.left, row.lost, "yes" if row.identical else "NO")
     return f"| {' | '.join(str(cell) for cell in cells)} | {row.note} |"
 
@@ -470,14 +470,14 @@ def main(arguments: list[str]) -> int:
     good = True
     try:
         with scratch_folder("faults-") as folder:
-            bench = Bench(folder, random.Random(options.seed), options.quick)
+            bench = FaultBench(folder, random.Random(options.seed), options.quick)
             bench.tmp.mkdir()
             print(f"| {' | '.join(HEAD)} | note |\n|{'---|' * (len(HEAD) + 1)}", flush=True)
             try:
                 for row in series(bench, options.kills or kills, counts, options.only):
                     good = good and row.good
                     progress("")
-                    print(line(row), flush=True)
+                    print(format_line(row), flush=True)
             finally:
                 survivors(bench.tmp)
     except (HipsynthError, OSError, subprocess.SubprocessError) as error:

@@ -31,13 +31,13 @@ def strip_comments(disassembly: str) -> str:
     return "\n".join(line for line in lines if line and not line.endswith(":") and "file format" not in line)
 
 
-def head(arch: str) -> bytes:
+def pack_head(arch: str) -> bytes:
     """Launch parameters of the `launch` target: struct Parameters of simulator/native/fuzz/launch.cpp."""
     number = devices.list_architectures().index(arch)
     return struct.pack("<4B4H6I", number, 15, 15, 0, 1024, 64, 0x3F0, 0, 2, 1, 1, 64, 1, 1)
 
 
-def bundle(arch: str, elf: bytes) -> bytes:
+def build_bundle(arch: str, elf: bytes) -> bytes:
     """An offload bundle in clang's layout: an empty host entry, and the device code on the next page."""
     triples, page = (b"host-x86_64-unknown-linux-gnu-", f"hipv4-amdgcn-amd-amdhsa--{arch}".encode()), 4096
     head = b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", len(triples))
@@ -46,12 +46,12 @@ def bundle(arch: str, elf: bytes) -> bytes:
     return head.ljust(page, b"\0") + elf
 
 
-def kernels(text: str) -> list[str]:
+def split_kernels(text: str) -> list[str]:
     """The functions of a disassembly as separate texts."""
     return ["\n".join(part.splitlines()[1:]) for part in text.split("\n\n") if "//" in part]
 
 
-def seeds(folder: Path) -> None:
+def write_seeds(folder: Path) -> None:
     """Writes the architecture tables and one seed per test kernel, architecture and target."""
     for target in TARGETS:
         (folder / target).mkdir(parents=True, exist_ok=True)
@@ -67,14 +67,14 @@ def seeds(folder: Path) -> None:
             name = f"{Path(source).stem}-{table.arch}"
             packed = first + struct.pack("<I", len(text.encode())) + text.encode() + elf
             (folder / "object" / name).write_bytes(packed)
-            (folder / "bundle" / name).write_bytes(first + bundle(table.arch, elf))
+            (folder / "bundle" / name).write_bytes(first + build_bundle(table.arch, elf))
             (folder / "bundle" / f"{name}-elf").write_bytes(first + elf)
-            for i, kernel in enumerate(kernels(text)):
+            for i, kernel in enumerate(split_kernels(text)):
                 (folder / "text" / f"{name}-{i}").write_bytes(first + kernel.encode())
-                (folder / "launch" / f"{name}-{i}").write_bytes(head(table.arch) + strip_comments(kernel).encode())
+                (folder / "launch" / f"{name}-{i}").write_bytes(pack_head(table.arch) + strip_comments(kernel).encode())
 
 
-def fuzz(target: str, seconds: int, corpus: Path) -> bool:
+def fuzz_target(target: str, seconds: int, corpus: Path) -> bool:
     """Runs one target for `seconds`; returns whether no input crashed, hung or triggered a sanitizer."""
     crashes = corpus / "crashes"
     crashes.mkdir(exist_ok=True)
@@ -111,13 +111,13 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         BUILD.compile()
-        seeds(options.corpus.resolve())
+        write_seeds(options.corpus.resolve())
     except (HipsynthError, subprocess.CalledProcessError, OSError) as error:
         print(f"fuzz: {error}", file=sys.stderr)
         return 4
     wanted = {options.target: 1.0} if options.target else TARGETS
     survived = [
-        fuzz(t, max(1, round(options.seconds * share)), options.corpus.resolve()) for t, share in wanted.items()
+        fuzz_target(t, max(1, round(options.seconds * share)), options.corpus.resolve()) for t, share in wanted.items()
     ]
     print("survived" if all(survived) else "CRASHED: see crashes in the corpus folder")
     return 0 if all(survived) else 1

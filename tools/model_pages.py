@@ -23,7 +23,7 @@ DEVICES = ROOT / "simulator" / "devices"
 BLOCK = re.compile(r"(<!-- constants: ([^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def constants() -> Iterator[tuple[str, str, str, str]]:
+def list_constants() -> Iterator[tuple[str, str, str, str]]:
     """(constant, device, value, source) of every entry of every device table, in the order of the files."""
     for path in sorted(DEVICES.glob("*.toml")):
         document = tomllib.loads(path.read_text())
@@ -35,11 +35,11 @@ def constants() -> Iterator[tuple[str, str, str, str]]:
                     yield f"{section}.{key}", path.stem, f"{entry['value']:,}", entry["source"]
 
 
-def table(patterns: list[str]) -> str:
+def render_table(patterns: list[str]) -> str:
     """The Markdown table of the constants that match; raises ValueError for a pattern that matches none."""
     rows = []
     for pattern in patterns:
-        constant_rows = sorted(row for row in constants() if fnmatch.fnmatchcase(row[0], pattern))
+        constant_rows = sorted(row for row in list_constants() if fnmatch.fnmatchcase(row[0], pattern))
         if not constant_rows:
             raise ValueError(f"no constant of simulator/devices matches {pattern!r}")
         rows += [f"| `{name}` | {device} | {value} | {source} |" for name, device, value, source in constant_rows]
@@ -48,10 +48,10 @@ def table(patterns: list[str]) -> str:
 
 def with_tables(text: str) -> str:
     """The page with every table written anew."""
-    return BLOCK.sub(lambda block: block[1] + table(block[2].split()) + block[3], text)
+    return BLOCK.sub(lambda block: block[1] + render_table(block[2].split()) + block[3], text)
 
 
-def stale() -> dict[Path, str]:
+def find_stale() -> dict[Path, str]:
     """Pages whose tables differ from the device tables, with what they should be."""
     texts = {path: with_tables(path.read_text()) for path in sorted(PAGES.glob("*.md"))}
     return {path: text for path, text in texts.items() if text != path.read_text()}
@@ -61,7 +61,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Writes the tables of constants in docs/explanation/model.")
     parser.add_argument("--check", action="store_true", help="only say which pages are stale")
     check = parser.parse_args(argv).check
-    stale_pages = stale()
+    stale_pages = find_stale()
     for path, text in stale_pages.items():
         print(f"{'stale' if check else 'written'}: {path.relative_to(ROOT)}")
         if not check:

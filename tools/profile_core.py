@@ -42,7 +42,7 @@ class Function:
     weight: int  # sum of the execution counts of its regions
 
 
-def read(text: str) -> list[Function]:
+def read_profile(text: str) -> list[Function]:
     """Parses a text profile. Raises ValueError if it is malformed."""
     functions = []
     for record in text.split("\n\n"):
@@ -67,7 +67,7 @@ def profdata() -> Path:
     return tool
 
 
-def record(part: str, scratch: Path) -> Path:
+def record_profile(part: str, scratch: Path) -> Path:
     """Runs one part of the workload; returns the path of its merged profile."""
     folder = scratch / part
     environment = BUILD.environment() | {"LLVM_PROFILE_FILE": str(folder / "%p.profraw")}
@@ -82,24 +82,24 @@ def weighed(parts: Iterable[Path], scratch: Path) -> str:
 
     The compiler would treat those as cold, although the workload merely does not cover them.
     """
-    weights = {part: sum(function.weight for function in read(part.read_text())) for part in parts}
+    weights = {part: sum(function.weight for function in read_profile(part.read_text())) for part in parts}
     most = max(weights.values())
     inputs = [f"--weighted-input={round(most / weight)},{part}" for part, weight in weights.items()]
     merged = scratch / "all.proftext"
     subprocess.run([profdata(), "merge", "--text", "-o", merged, *inputs], check=True)
-    functions = sorted(read(merged.read_text()), key=lambda function: function.name)
+    functions = sorted(read_profile(merged.read_text()), key=lambda function: function.name)
     return HEAD + "\n".join(function.text for function in functions if function.weight)
 
 
-def write() -> None:
+def write_profile() -> None:
     from tools.core_work import PARTS
 
     start = time.monotonic()
     compiler_runtime(str(toolchain.find_toolchain().clang), "libclang_rt.profile-x86_64.a")
     BUILD.install()
     with scratch_folder() as scratch:
-        PROFILE.write_text(weighed([record(part, scratch) for part in PARTS], scratch))
-    functions = len(read(PROFILE.read_text()))
+        PROFILE.write_text(weighed([record_profile(part, scratch) for part in PARTS], scratch))
+    functions = len(read_profile(PROFILE.read_text()))
     print(f"{PROFILE.relative_to(ROOT)}: {functions} functions, in {time.monotonic() - start:.0f} s; now build again")
 
 
@@ -124,7 +124,7 @@ def generate_headers(folder: Path) -> None:
         subprocess.run([sys.executable, ROOT / package / "generate.py", folder], check=True)
 
 
-def known(source: Path, profile: Path, headers: Path) -> set[str]:
+def list_known(source: Path, profile: Path, headers: Path) -> set[str]:
     """Names of the functions in one source file whose current form matches a record of the profile.
 
     `headers`: the folder of the generated headers.
@@ -157,8 +157,8 @@ def outdated(text: str, files: Iterable[Path]) -> list[tuple[Function, float]]:
         headers = folder / "generated"
         generate_headers(headers)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            fitting = set().union(*pool.map(lambda source: known(source, profile, headers), files))
-    functions = read(text)
+            fitting = set().union(*pool.map(lambda source: list_known(source, profile, headers), files))
+    functions = read_profile(text)
     total = sum(function.weight for function in functions)
     lost = [(function, function.weight / total) for function in functions if function.name not in fitting]
     return sorted(lost, key=lambda row: -row[1])
@@ -168,7 +168,7 @@ def share(lost: Iterable[tuple[Function, float]]) -> float:
     return sum(part for _, part in lost)
 
 
-def check() -> None:
+def check_profile() -> None:
     lost = outdated(PROFILE.read_text(), sources())
     for function, part in lost:
         print(f"{100 * part:8.4f} %  {function.name}")
@@ -180,7 +180,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--check", action="store_true", help="list recorded functions that have changed since")
     options = parser.parse_args(arguments)
     try:
-        check() if options.check else write()
+        check_profile() if options.check else write_profile()
     except (HipsynthError, OSError, subprocess.CalledProcessError) as error:
         print(f"profile_core: {error}", file=sys.stderr)
         return 4

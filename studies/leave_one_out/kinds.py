@@ -36,27 +36,27 @@ class KindTable:
 
 
 @functools.cache
-def kinds() -> dict[str, KernelKind]:
+def load_kinds() -> dict[str, KernelKind]:
     """All kinds by name, in the order of the table."""
     return {kind.name: kind for kind in read_table(PATH, KindTable).kind}
 
 
-def matching(patterns: Iterable[str]) -> tuple[str, ...]:
+def match_kinds(patterns: Iterable[str]) -> tuple[str, ...]:
     """The names of the kinds that match any of the patterns; BadInput for a pattern without a kind."""
     matching_names: dict[str, None] = {}
     for pattern in patterns:
-        names = [name for name in kinds() if fnmatchcase(name, pattern)]
+        names = [name for name in load_kinds() if fnmatchcase(name, pattern)]
         if not names:
-            raise BadInput(f"kinds.toml: no kind is called {pattern!r}", remedy=f"known: {', '.join(kinds())}")
+            raise BadInput(f"kinds.toml: no kind is called {pattern!r}", remedy=f"known: {', '.join(load_kinds())}")
         matching_names |= dict.fromkeys(names)
     return tuple(matching_names)
 
 
-def divided(figures: Iterable[Figure]) -> dict[str, list[Figure]]:
+def divide_figures(figures: Iterable[Figure]) -> dict[str, list[Figure]]:
     """The figures of each kind; BadInput for a figure that does not belong to exactly one."""
-    figures_by_kind: dict[str, list[Figure]] = {name: [] for name in kinds()}
+    figures_by_kind: dict[str, list[Figure]] = {name: [] for name in load_kinds()}
     for figure in figures:
-        names = [kind.name for kind in kinds().values() if kind.has(figure)]
+        names = [kind.name for kind in load_kinds().values() if kind.has(figure)]
         if len(names) != 1:
             names_text = " and ".join(names) or "none"
             raise BadInput(f"{figure.path}: its kinds in kinds.toml: {names_text}", remedy="give it exactly one kind")

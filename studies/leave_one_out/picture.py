@@ -24,7 +24,7 @@ GOLDEN = 0.618  # spreads neighbours evenly over the height of a strip
 TICKS = (0.25, 0.5, 0.8, 1.0, 1.25, 2.0, 4.0)
 
 
-def draw(left_out: Divided, path: Path) -> None:
+def draw_errors(left_out: Divided, path: Path) -> None:
     """Writes the picture."""
     plt.rcParams.update({"svg.hashsalt": "hipsynth", "svg.fonttype": "none", "font.family": "sans-serif"})
     figure, (left, right) = plt.subplots(1, 2, figsize=(10.0, 4.2), width_ratios=(1, 1.25))

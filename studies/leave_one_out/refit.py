@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hipsynth.simulator import devices
-from studies.leave_one_out.constants import Fit, owner, timing_fits, with_values
+from studies.leave_one_out.constants import Fit, find_owner, timing_fits, with_values
 from studies.leave_one_out.evidence import TIME, Figure
-from studies.leave_one_out.kinds import kinds
-from studies.validation.fit import FitRecord, Vector, descend
+from studies.leave_one_out.kinds import load_kinds
+from studies.validation.fit import FitRecord, Vector, descend_coordinates
 
 PER_KIND = 6  # figures of a kind on a device that a fit uses
 PRIOR_WEIGHT = 0.02  # of a constant's distance from its prior, as a share of a kind's weight
@@ -63,7 +63,7 @@ def all_left_out(divided: Divided, workers: int) -> LeftOutKinds:
     """Leaves out each kind, and each recording. The result does not depend on the number of workers."""
     recordings: dict[str, list[str]] = {}
     for kind in divided:
-        recordings.setdefault(kinds()[kind].recording, []).append(kind)
+        recordings.setdefault(load_kinds()[kind].recording, []).append(kind)
     differ = [kind for kind in divided if timing_fits(kind) != timing_fits(kind, marked=True)]
     with ProcessPoolExecutor(workers) as pool:
         alone = [pool.submit(without, [kind], divided) for kind in divided]
@@ -91,14 +91,14 @@ def refitted(fitted: Sequence[Fit], others: Divided) -> dict[str, float]:
         return np.array([*(point.error(specs[device]) for device, point in points), *(logs - priors)])
 
     start = np.array([fit.log(fit.value()) for fit in fitted])
-    solution = descend(errors, start, np.array([*weights, *[PRIOR_WEIGHT] * len(fitted)]))
+    solution = descend_coordinates(errors, start, np.array([*weights, *[PRIOR_WEIGHT] * len(fitted)]))
     return {fit.name: fit.of_log(log) for fit, log in zip(fitted, solution, strict=True)}
 
 
 def devices_with(fitted: Sequence[Fit]) -> list[str]:
     """The devices that have any of the constants from the tables that set them."""
     places = [place for fit in fitted for place in fit.places]
-    return [name for name in devices.list_devices() if any(owner(name, key) == table for table, key in places)]
+    return [name for name in devices.list_devices() if any(find_owner(name, key) == table for table, key in places)]
 
 
 def chosen_points(figures: Sequence[Figure]) -> list[Figure]:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from studies.leave_one_out.evidence import BYTES, HIT, TIME, Figure
-from studies.leave_one_out.kinds import kinds
+from studies.leave_one_out.kinds import load_kinds
 from studies.validation.frame import ComparisonRow, rank_correlation
 
 Divided = Mapping[str, Sequence[Figure]]
@@ -16,7 +16,7 @@ Divided = Mapping[str, Sequence[Figure]]
 
 def class_of(kind: str, figure: Figure) -> str:
     """The class that the counters of a recorded kernel tell, or else its kind's."""
-    return figure.class_ or kinds()[kind].class_
+    return figure.class_ or load_kinds()[kind].class_
 
 
 def size(figure: Figure) -> float:
@@ -36,7 +36,7 @@ def part(divided: Divided, what: str, places: Collection[str] = (), class_: str 
     return parts
 
 
-def quantile(divided: Divided, share: float) -> float:
+def error_quantile(divided: Divided, share: float) -> float:
     """The error that `share` of the figures do not exceed, if every kind weighs the same."""
     weighted = sorted((size(figure), 1 / len(figures)) for figures in divided.values() for figure in figures)
     reached, wanted = 0.0, share * len(divided)
@@ -99,13 +99,13 @@ class Score:
     bytes_mean: float | None
 
 
-def score(published: Divided, left_out: Divided, places: Collection[str] = (), class_: str = "") -> Score:
+def score_figures(published: Divided, left_out: Divided, places: Collection[str] = (), class_: str = "") -> Score:
     hits = part(left_out, HIT, places, class_)
     moved = part(left_out, BYTES, places, class_)
     return Score(
         times(part(published, TIME, places, class_)),
         times(part(left_out, TIME, places, class_)),
-        quantile(hits, 0.5) if hits else None,
-        quantile(hits, 0.95) if hits else None,
+        error_quantile(hits, 0.5) if hits else None,
+        error_quantile(hits, 0.95) if hits else None,
         statistics.fmean(statistics.fmean(map(size, figures)) for figures in moved.values()) if moved else None,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from studies.sweeps.sweep import Sweep, SweepPoint, SweepResult, series
+from studies.sweeps.sweep import Sweep, SweepPoint, SweepResult, group_series
 
 HEAD = """# Sweeps of the model
 
@@ -22,37 +22,37 @@ DECIMALS = 3
 INCHES = 2.6
 
 
-def page(results: Mapping[Sweep, Sequence[SweepResult]]) -> str:
+def render_page(results: Mapping[Sweep, Sequence[SweepResult]]) -> str:
     """The Markdown text of the page."""
     parts = [HEAD]
     for sweep, measured in results.items():
-        parts += _section(sweep, measured)
+        parts += _render_section(sweep, measured)
     return "\n".join(parts) + "\n"
 
 
-def _section(sweep: Sweep, found: Sequence[SweepResult]) -> Iterator[str]:
+def _render_section(sweep: Sweep, found: Sequence[SweepResult]) -> Iterator[str]:
     yield from ("", f"## {sweep.title}", "", sweep.demands.strip(), "")
     yield f"Kernels: `{sweep.kernel}`. Run alone: `--only {sweep.name}`."
     yield ""
     for result in found:
-        yield f"- {result.device}: {len(result.points)} points, {_verdict(result)}"
+        yield f"- {result.device}: {len(result.points)} points, {_render_verdict(result)}"
     for result in found:
         for why in dict.fromkeys(fault.why for fault, _ in result.known):
             texts = [text for fault, text in result.known if fault.why == why]
             yield f"- Known to miss on {result.device}: {why}. {len(texts)} points, such as: {texts[0]}."
     yield from ("", f"![{sweep.title}](../../images/sweeps/{sweep.name}.svg)", "")
     yield from ("<details>", "<summary>All figures</summary>", "")
-    yield from _table(sweep, found)
+    yield from _render_table(sweep, found)
     yield from ("", "</details>")
 
 
-def _verdict(result: SweepResult) -> str:
+def _render_verdict(result: SweepResult) -> str:
     if result.failures:
         return f"**{len(result.failures)} demands not met**"
     return f"all demands met but {len(result.known)} known" if result.known else "all demands met"
 
 
-def _table(sweep: Sweep, found: Sequence[SweepResult]) -> Iterator[str]:
+def _render_table(sweep: Sweep, found: Sequence[SweepResult]) -> Iterator[str]:
     """One line per point and its values on each device."""
     devices = [result.device for result in found]
     rows: dict[tuple[str, str], list[str]] = {}
@@ -60,7 +60,7 @@ def _table(sweep: Sweep, found: Sequence[SweepResult]) -> Iterator[str]:
         for point in result.points:
             cells = rows.setdefault((point.series, f"{point.x:,g}"), [""] * len(found) * len(sweep.y))
             for offset, quantity in enumerate(sweep.y):
-                cells[offset * len(found) + index] = _number(point.values[quantity])
+                cells[offset * len(found) + index] = _format_number(point.values[quantity])
     heads = [f"{quantity}, {device}" for quantity in sweep.y for device in devices]
     yield f"| curve | {sweep.x} | {' | '.join(heads)} |"
     yield "|---|---:|" + "---:|" * len(heads)
@@ -68,11 +68,11 @@ def _table(sweep: Sweep, found: Sequence[SweepResult]) -> Iterator[str]:
         yield f"| {name} | {x} | {' | '.join(cells)} |"
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:,.{DECIMALS}g}" if value < 1000 else f"{value:,.0f}"
 
 
-def draw(sweep: Sweep, found: Sequence[SweepResult], path: Path) -> None:
+def draw_sweep(sweep: Sweep, found: Sequence[SweepResult], path: Path) -> None:
     """Writes the figure of a sweep: a row of axes per device, a column per quantity."""
     import matplotlib
 
@@ -85,7 +85,7 @@ def draw(sweep: Sweep, found: Sequence[SweepResult], path: Path) -> None:
     figure, axes = pyplot.subplots(*shape, figsize=(1.3 * INCHES * shape[1], INCHES * shape[0]), squeeze=False)
     for row, result in zip(axes, found, strict=True):
         for axis, quantity in zip(row, sweep.y, strict=True):
-            for name, points in series(result.points).items():
+            for name, points in group_series(result.points).items():
                 axis.plot([p.x for p in points], [p.values[quantity] for p in points], linewidth=0.9, label=name)
             if _wide(result.points):
                 axis.set_xscale("log", base=2)

@@ -2,8 +2,8 @@
 
 A sweep is a module in cases/ with TITLE, DEMANDS (what the curve must do, and why, with the source), KERNEL (symbols in
 kernels/sweeps.hip), X (what the points differ in), Y (the quantities of a point), QUICK (true: part of the fast test
-suite), `measure(device) -> Iterator[Point]` and the pure function `failures(points, table) -> list[str]`, each of whose
-texts begins with its point. KNOWN lists faults of the model that are not yet corrected.
+suite), `measure_points(device) -> Iterator[SweepPoint]` and the pure function `find_failures(points, table) ->
+list[str]`, each of whose texts begins with its point. KNOWN lists faults of the model that are not yet corrected.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class Sweep:
     x: str
     y: tuple[str, ...]
     quick: bool
-    measure: Callable[[SimDevice], Iterator[SweepPoint]]
-    failures: Failures
+    measure_points: Callable[[SimDevice], Iterator[SweepPoint]]
+    find_failures: Failures
     known: tuple[KnownFault, ...] = ()
 
 
@@ -88,20 +88,20 @@ class SweepModule(Protocol):
     Y: tuple[str, ...]
     QUICK: bool
 
-    def measure(self, device: SimDevice) -> Iterator[SweepPoint]:
+    def measure_points(self, device: SimDevice) -> Iterator[SweepPoint]:
         """Runs the sweep's launches; yields its points."""
 
-    def failures(self, points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
+    def find_failures(self, points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
         """Descriptions of the properties that the points do not have."""
 
 
-def sweeps() -> list[Sweep]:
+def list_sweeps() -> list[Sweep]:
     """All sweeps of cases/, sorted by name."""
     package = importlib.import_module("studies.sweeps.cases")
-    return [_sweep(module.name) for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name)]
+    return [_load_sweep(module.name) for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name)]
 
 
-def _sweep(name: str) -> Sweep:
+def _load_sweep(name: str) -> Sweep:
     module = cast(SweepModule, importlib.import_module(f"studies.sweeps.cases.{name}"))
     return Sweep(
         name,
@@ -111,20 +111,20 @@ def _sweep(name: str) -> Sweep:
         module.X,
         module.Y,
         module.QUICK,
-        module.measure,
-        module.failures,
+        module.measure_points,
+        module.find_failures,
         getattr(module, "KNOWN", ()),
     )
 
 
-def run(sweep: Sweep, name: str) -> SweepResult:
+def run_sweep(sweep: Sweep, name: str) -> SweepResult:
     """The sweep on the device `name`, without computing values that decide nothing."""
-    with bench.device(name, "sweeps", values=False, memory_bytes=8 << 30) as device:
-        points = tuple(sweep.measure(device))
-        return judged(sweep, name, points, sweep.failures(points, device.table))
+    with bench.open_device(name, "sweeps", values=False, memory_bytes=8 << 30) as device:
+        points = tuple(sweep.measure_points(device))
+        return judge_sweep(sweep, name, points, sweep.find_failures(points, device.table))
 
 
-def judged(sweep: Sweep, device: str, points: tuple[SweepPoint, ...], wrong: Sequence[str]) -> SweepResult:
+def judge_sweep(sweep: Sweep, device: str, points: tuple[SweepPoint, ...], wrong: Sequence[str]) -> SweepResult:
     """Separates known failures from others; a known one that no longer fails is a failure, too."""
     explained = [(fault, text) for text in wrong for fault in sweep.known if fault.explains(device, text)]
     others = [text for text in wrong if all(text != expected for _, expected in explained)]
@@ -134,7 +134,7 @@ def judged(sweep: Sweep, device: str, points: tuple[SweepPoint, ...], wrong: Seq
     return SweepResult(device, points, tuple(others), tuple(explained))
 
 
-def series(points: Iterable[SweepPoint]) -> dict[str, list[SweepPoint]]:
+def group_series(points: Iterable[SweepPoint]) -> dict[str, list[SweepPoint]]:
     """The points of each curve, by x."""
     series_points: dict[str, list[SweepPoint]] = {}
     for point in sorted(points, key=lambda p: p.x):
@@ -142,7 +142,7 @@ def series(points: Iterable[SweepPoint]) -> dict[str, list[SweepPoint]]:
     return series_points
 
 
-def rising(points: Sequence[SweepPoint], quantity: str, slack: float) -> Iterator[str]:
+def find_falls(points: Sequence[SweepPoint], quantity: str, slack: float) -> Iterator[str]:
     """Describes each step to the next point at which the quantity falls by more than the fraction `slack`."""
     for before, after in itertools.pairwise(points):
         first, second = before.values[quantity], after.values[quantity]
@@ -150,14 +150,14 @@ def rising(points: Sequence[SweepPoint], quantity: str, slack: float) -> Iterato
             yield f"{after}: {quantity} falls from {first:.4g} (at {before.x:g}) to {second:.4g}"
 
 
-def within(point: SweepPoint, quantity: str, low: float, high: float) -> Iterator[str]:
+def check_within(point: SweepPoint, quantity: str, low: float, high: float) -> Iterator[str]:
     """Describes a value that is outside low .. high."""
     value = point.values[quantity]
     if not low <= value <= high:
         yield f"{point}: {quantity} is {value:.4g}, not within {low:.4g} to {high:.4g}"
 
 
-def cold(device: SimDevice, kernel: str, groups: int, items: int, layout: str, *arguments: int) -> Dispatch:
+def launch_cold(device: SimDevice, kernel: str, groups: int, items: int, layout: str, *arguments: int) -> Dispatch:
     """A launch along one axis with empty caches."""
     device.core.reset()
     return device.launch(kernel, (groups,), (items,), layout, *arguments)
@@ -173,6 +173,6 @@ def hit_rate(runs: Sequence[Dispatch], lines: float) -> float:
     return 100 * (1 - (requests[-1] - (requests[0] if len(runs) > 1 else 0)) / lines)
 
 
-def cycles(device: SimDevice, first: Dispatch, last: Dispatch) -> float:
+def count_cycles(device: SimDevice, first: Dispatch, last: Dispatch) -> float:
     """Core cycles between the durations of two dispatches."""
     return float(last["duration_ns"] - first["duration_ns"]) * device.table["clock.core_mhz"] / 1000

@@ -8,27 +8,27 @@ from pathlib import Path
 
 from hipsynth.profiling.uncertainty import expected_error
 from studies.validation import pages, summary
-from studies.validation.frame import Study, studies
+from studies.validation.frame import Study, list_studies
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "explanation"
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 
-def run(study: Study) -> list[str]:
+def write_study(study: Study) -> list[str]:
     """Runs one study, writes its page and its errors, and returns a description of each exceeded tolerance."""
-    tables = list(study.tables())
+    tables = list(study.build_tables())
     (DOCS / "validation").mkdir(exist_ok=True)
-    (DOCS / "validation" / f"{study.name}.md").write_text(pages.page(study, tables))
+    (DOCS / "validation" / f"{study.name}.md").write_text(pages.render_page(study, tables))
     summary.write_measured(study, tables)
-    return [f"{study.name}: {text}" for table in tables for text in table.failures()]
+    return [f"{study.name}: {text}" for table in tables for text in table.find_failures()]
 
 
 def write_summary() -> None:
     """Writes errors.toml and the measured section of validation.md from the latest errors of every study."""
     samples = summary.read_measured()
-    expected_error.TABLE_PATH.write_text(summary.errors_text(summary.aggregate(samples)))
+    expected_error.TABLE_PATH.write_text(summary.errors_text(summary.aggregate_samples(samples)))
     path = DOCS / "validation.md"
-    path.write_text(with_section(path.read_text(), summary.section(samples)))
+    path.write_text(with_section(path.read_text(), summary.render_section(samples)))
 
 
 def with_section(text: str, measured: str) -> str:
@@ -39,7 +39,7 @@ def with_section(text: str, measured: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Runs the chosen studies; returns 1 if any error exceeds its tolerance."""
-    studies_by_name = {study.name: study for study in studies()}
+    studies_by_name = {study.name: study for study in list_studies()}
     parser = argparse.ArgumentParser(prog="python -m studies.validation", description=__doc__)
     parser.add_argument(
         "--only",
@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
     wrong: list[str] = []
     for name in [] if options.summary else options.only or studies_by_name:
         print(f"{name} ...", end=" ", flush=True)
-        series = run(studies_by_name[name])
+        series = write_study(studies_by_name[name])
         print(f"{len(series)} outside" if series else "ok", flush=True)
         wrong += series
     write_summary()

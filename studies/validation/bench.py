@@ -13,7 +13,7 @@ from studies.validation.frame import KERNELS
 
 
 @contextlib.contextmanager
-def device(
+def open_device(
     name: str,
     kernels: str,
     flags: str = "-O3",

@@ -16,10 +16,10 @@ from studies.validation.frame import (
     DURATION,
     ComparisonRow,
     ComparisonTable,
-    features,
+    collect_features,
     mean_error,
     rank_correlation,
-    recorded,
+    read_recording,
 )
 from studies.validation.timed import Spec, TimedValue
 
@@ -99,16 +99,16 @@ def compare_benchmarks(
 ) -> Iterator[ComparisonTable]:
     """The one table of a study: recorded/<study>.toml beside our calls of kernels/<study>.hip, each on a device of its
     own. `kernels`: what they are."""
-    found = recorded(study, BenchmarkTimes)
+    found = read_recording(study, BenchmarkTimes)
     cases = [(benchmark.name, row) for benchmark in found.benchmark for row in benchmark.rows]
 
     def compare(case: tuple[str, Sequence[float]]) -> tuple[ComparisonRow, frozenset[str]]:
         name, row = case
         sizes = tuple(map(int, row[:-1]))
-        with bench.device(found.device, study, "-O2", **OPTIONS) as device:
+        with bench.open_device(found.device, study, "-O2", **OPTIONS) as device:
             call = calls[name](device, *sizes)
         label = f"{name} {' '.join(map(str, sizes))}"
-        return call_row(label, call, row[-1], device), features(*(run for run, _ in call.dispatches))
+        return call_row(label, call, row[-1], device), collect_features(*(run for run, _ in call.dispatches))
 
     with ThreadPoolExecutor(os.cpu_count()) as workers:  # the core runs without Python's lock
         results = list(workers.map(compare, cases))

@@ -43,7 +43,7 @@ class FitRecord:
         return math.log(max(self.timed.time(times, spec), LEAST_NS) / self.recorded_ns)
 
 
-def descend(errors: Callable[[Vector], Vector], start: Vector, weights: Vector) -> Vector:
+def descend_coordinates(errors: Callable[[Vector], Vector], start: Vector, weights: Vector) -> Vector:
     """The vector with the smallest weighted mean of absolute errors: Gauss-Newton steps with damping, in which each
     squared error is divided by its size."""
 
@@ -74,13 +74,13 @@ def loss(points: Sequence[FitRecord], spec: Mapping[str, float]) -> float:
     return statistics.fmean(abs(point.error(spec)) for point in points)
 
 
-def fit(points: Sequence[FitRecord], spec: dict[str, float], keys: Sequence[str]) -> dict[str, float]:
+def fit_constants(points: Sequence[FitRecord], spec: dict[str, float], keys: Sequence[str]) -> dict[str, float]:
     """`spec` with the values of `keys` that fit the points best."""
 
     def changed(logs: Vector) -> dict[str, float]:
         return {**spec, **{key: math.exp(value) for key, value in zip(keys, logs, strict=True)}}
 
-    found = descend(
+    found = descend_coordinates(
         lambda logs: np.array([point.error(changed(logs)) for point in points]),
         np.log([spec[key] for key in keys]),
         np.full(len(points), 1 / len(points)),
@@ -89,20 +89,20 @@ def fit(points: Sequence[FitRecord], spec: dict[str, float], keys: Sequence[str]
 
 
 def main() -> None:
-    from studies.leave_one_out.evidence import TIME, collect
-    from studies.validation.frame import studies  # the studies need the simulator; --help does not
+    from studies.leave_one_out.evidence import TIME, collect_figures
+    from studies.validation.frame import list_studies  # the studies need the simulator; --help does not
 
-    known = {study.name: study for study in studies()}
+    known = {study.name: study for study in list_studies()}
     parser = argparse.ArgumentParser(prog="python -m studies.validation.fit", description=__doc__)
     parser.add_argument("device", choices=devices.list_devices())
     parser.add_argument("keys", nargs="+", metavar="KEY", help='constants to vary, such as "hbm.read_gbps"')
     parser.add_argument("--studies", nargs="+", choices=known, default=["occupancy", "latency", "cache_bandwidth"])
     options = parser.parse_args()
-    figures = [figure for name in options.studies for figure in collect(known[name])]
+    figures = [figure for name in options.studies for figure in collect_figures(known[name])]
     own = [figure for figure in figures if figure.what == TIME and figure.device == options.device]
     points = [FitRecord(figure.time, figure.theirs) for figure in own]
     spec = devices.load_device(options.device).spec()
-    found = fit(points, spec, options.keys)
+    found = fit_constants(points, spec, options.keys)
     print(f"mean error {100 * loss(points, spec):.1f} % -> {100 * loss(points, found):.1f} % over {len(points)} points")
     for key in options.keys:
         print(f"{key}: {spec[key]:.6g} -> {found[key]:.6g}")

@@ -2,7 +2,8 @@
 ComparisonTable has rows, a Study tables.
 
 A study is a module in comparisons/ with TITLE, SHOWS (introduction of its page), QUICK (true: part of the fast test
-suite) and `tables() -> Iterator[ComparisonTable]`, which runs our kernels and yields each table once it is complete.
+suite) and `build_tables() -> Iterator[ComparisonTable]`, which runs our kernels and yields each table once it is
+complete.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class ComparisonTable:
     note: str = ""
     counted: frozenset[str] = frozenset()  # features of kernels compared by counters only
 
-    def failures(self) -> list[str]:
+    def find_failures(self) -> list[str]:
         """A description of each row and check that exceeds its tolerance."""
         wrong = [str(row) for row in self.rows if not row.ok] + [str(check) for check in self.checks if not check.ok]
         return [f"{self.title}: {text}" for text in wrong]
@@ -116,7 +117,7 @@ class Study:
     title: str
     shows: str
     quick: bool
-    tables: Callable[[], Iterator[ComparisonTable]]
+    build_tables: Callable[[], Iterator[ComparisonTable]]
 
 
 class StudyModule(Protocol):
@@ -126,27 +127,27 @@ class StudyModule(Protocol):
     SHOWS: str
     QUICK: bool
 
-    def tables(self) -> Iterator[ComparisonTable]:
+    def build_tables(self) -> Iterator[ComparisonTable]:
         """Runs our kernels; yields each table as soon as it is complete."""
 
 
-def studies() -> list[Study]:
+def list_studies() -> list[Study]:
     """All studies of comparisons/, sorted by name."""
     package = importlib.import_module("studies.validation.comparisons")
-    return [_study(found.name) for found in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name)]
+    return [_load_study(found.name) for found in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name)]
 
 
-def _study(name: str) -> Study:
+def _load_study(name: str) -> Study:
     module = cast(StudyModule, importlib.import_module(f"studies.validation.comparisons.{name}"))
-    return Study(name, module.TITLE, module.SHOWS, module.QUICK, module.tables)
+    return Study(name, module.TITLE, module.SHOWS, module.QUICK, module.build_tables)
 
 
-def recorded(name: str, kind: type[T]) -> T:
+def read_recording(name: str, kind: type[T]) -> T:
     """The recorded figures of a study, recorded/<name>.toml. Raises BadInput if they are not of the shape `kind`."""
     return read_table(FOLDER / "recorded" / f"{name}.toml", kind)
 
 
-def recorded_each(name: str, key: str, kind: type[T]) -> tuple[T, ...]:
+def read_recorded_rows(name: str, key: str, kind: type[T]) -> tuple[T, ...]:
     """The same for a file that holds nothing but an array of tables called `key`."""
     file = f"{name}.toml"
     document = tomllib.loads((FOLDER / "recorded" / file).read_text())
@@ -179,26 +180,26 @@ def metric_rows(
             yield ComparisonRow(metric, expected, got, points=points)
 
 
-def features(*dispatches: Dispatch) -> frozenset[str]:
+def collect_features(*dispatches: Dispatch) -> frozenset[str]:
     """The features (titles of expected_error.FEATURES) that these dispatches use."""
     found = (expected_error.used_features(dispatch["counters"]) for dispatch in dispatches)
     return frozenset().union(*found)
 
 
-def _sizes(rows: Iterable[ComparisonRow]) -> list[float]:
+def _list_error_sizes(rows: Iterable[ComparisonRow]) -> list[float]:
     return [abs(row.error) for row in rows]
 
 
 def median_error(rows: Iterable[ComparisonRow], limit: float, what: str = "median error") -> TableCheck:
-    return TableCheck(what, statistics.median(_sizes(rows)), limit)
+    return TableCheck(what, statistics.median(_list_error_sizes(rows)), limit)
 
 
 def mean_error(rows: Iterable[ComparisonRow], limit: float, what: str = "mean error") -> TableCheck:
-    return TableCheck(what, statistics.fmean(_sizes(rows)), limit)
+    return TableCheck(what, statistics.fmean(_list_error_sizes(rows)), limit)
 
 
 def worst_error(rows: Iterable[ComparisonRow], limit: float, what: str = "worst error") -> TableCheck:
-    return TableCheck(what, max(_sizes(rows)), limit)
+    return TableCheck(what, max(_list_error_sizes(rows)), limit)
 
 
 def rank_correlation(
@@ -206,10 +207,10 @@ def rank_correlation(
 ) -> TableCheck:
     """Check of Spearman's coefficient between recorded and simulated values; ties share their mean rank."""
     pairs = [(row.recorded, row.ours) for row in rows]
-    ranks = [_ranks([pair[side] for pair in pairs]) for side in (0, 1)]
+    ranks = [_rank_values([pair[side] for pair in pairs]) for side in (0, 1)]
     return TableCheck(what, statistics.correlation(*ranks), limit, unit="", at_least=True)
 
 
-def _ranks(values: list[float]) -> list[float]:
+def _rank_values(values: list[float]) -> list[float]:
     ordered = sorted(values)
     return [ordered.index(value) + (ordered.count(value) - 1) / 2 for value in values]

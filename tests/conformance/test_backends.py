@@ -46,7 +46,7 @@ BEYOND = VCOPY.replace("c[id] = a[id]", "c[id + (size_t(1) << 30)] = a[id]")
 
 
 @dataclass(frozen=True)
-class Case:
+class BackendCase:
     """A backend with a working program and failing programs, each with its allowed reason codes."""
 
     backend: Backend
@@ -55,15 +55,15 @@ class Case:
     unsupported: Target
 
 
-def recorded_case(tmp_path: Path) -> Case:
+def recorded_case(tmp_path: Path) -> BackendCase:
     folder = captures(tmp_path / "captures", [program(0)], [target("gfx90a"), target("gfx942")])
     capture_result(folder, program(1).id, failure(target("gfx90a"), "timeout"))
     capture_result(folder, program(1).id, failure(target("gfx942"), "timeout"))
     bad = {"failed then": (program(1), {"timeout"}), "not there": (program(2), {"not_recorded"})}
-    return Case(RecordedBackend(folder), program(0), bad, target("gfx90a", "-O1"))
+    return BackendCase(RecordedBackend(folder), program(0), bad, target("gfx90a", "-O1"))
 
 
-def rocprof_case(tmp_path: Path) -> Case:
+def rocprof_case(tmp_path: Path) -> BackendCase:
     for where in (target("gfx90a"), target("gfx942")):
         counters = kernel(where.arch).counters
         folder = tmp_path / "workloads" / _folder_name(program(0).id, where)
@@ -82,10 +82,10 @@ def rocprof_case(tmp_path: Path) -> Case:
         (folder / "pmc_perf.csv").write_text(",".join(head) + "\n" + ",".join(row) + "\n")
         (tmp_path / "workloads" / _folder_name(program(1).id, where)).mkdir()
     bad = {"empty folder": (program(1), {"bad_input"}), "not there": (program(2), {"not_recorded"})}
-    return Case(RocprofBackend(tmp_path / "workloads"), program(0), bad, target("gfx90a", "-O1"))
+    return BackendCase(RocprofBackend(tmp_path / "workloads"), program(0), bad, target("gfx90a", "-O1"))
 
 
-def sim_case(tmp_path: Path) -> Case:
+def sim_case(tmp_path: Path) -> BackendCase:
     backend = needs.simulator()
 
     def named(text: str) -> Program:
@@ -96,10 +96,10 @@ def sim_case(tmp_path: Path) -> Case:
         "no kernel": (named(NO_KERNEL), {"no_kernel", "no_dispatch"}),
         "out of bounds": (named(BEYOND), {"illegal_access"}),
     }
-    return Case(backend, named(VCOPY), bad, Target("gfx90a", "-O3", "mi300x"))
+    return BackendCase(backend, named(VCOPY), bad, Target("gfx90a", "-O3", "mi300x"))
 
 
-def preview_case(tmp_path: Path) -> Case:
+def preview_case(tmp_path: Path) -> BackendCase:
     executed = sim_case(tmp_path)
     bad = {name: executed.bad[name] for name in ("does not compile", "no kernel")}
     bad["crashes before its launch"] = (
@@ -109,7 +109,7 @@ def preview_case(tmp_path: Path) -> Case:
     return replace(executed, backend=PreviewBackend(), bad=bad)
 
 
-CASES: dict[str, Callable[[Path], Case]] = {
+CASES: dict[str, Callable[[Path], BackendCase]] = {
     "recorded": recorded_case,
     "rocprof": rocprof_case,
     "sim": sim_case,
@@ -118,7 +118,7 @@ CASES: dict[str, Callable[[Path], Case]] = {
 
 
 @pytest.fixture(params=CASES)
-def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
+def case(request: pytest.FixtureRequest, tmp_path: Path) -> BackendCase:
     return CASES[request.param](tmp_path)
 
 
@@ -127,16 +127,16 @@ def test_every_registered_backend_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
-def test_a_working_program(case: Case, arch: str, tmp_path: Path) -> None:
+def test_a_working_program(case: BackendCase, arch: str, tmp_path: Path) -> None:
     found = conformance.check_backend(case.backend, case.good, target(arch), tmp_path)
     assert found.kernels[0].metrics["L1_Cache_Hit_Rate"] == pytest.approx({"gfx90a": 50.0, "gfx942": 62.5}[arch])
 
 
-def test_results_are_repeatable(case: Case, tmp_path: Path) -> None:
+def test_results_are_repeatable(case: BackendCase, tmp_path: Path) -> None:
     conformance.check_repeatable(case.backend, case.good, target("gfx90a"), tmp_path)
 
 
-def test_failures_have_a_reason_code(case: Case, tmp_path: Path) -> None:
+def test_failures_have_a_reason_code(case: BackendCase, tmp_path: Path) -> None:
     assert case.bad
     for number, (name, (bad, reasons)) in enumerate(case.bad.items()):
         found = conformance.check_failure(
@@ -145,7 +145,7 @@ def test_failures_have_a_reason_code(case: Case, tmp_path: Path) -> None:
         assert found.message, f"{name}: a failure says what happened"
 
 
-def test_unsupported_targets_are_rejected(case: Case) -> None:
+def test_unsupported_targets_are_rejected(case: BackendCase) -> None:
     assert not case.backend.supports(case.unsupported)
 
 

@@ -17,16 +17,16 @@ from hipsynth.profiling.uncertainty import classes, expected_error
 from hipsynth.simulator import devices
 from studies.leave_one_out import __main__ as command
 from studies.leave_one_out import constants, evidence, page, ranges, score
-from studies.leave_one_out.kinds import divided, kinds, matching
+from studies.leave_one_out.kinds import divide_figures, load_kinds, match_kinds
 from studies.validation.fit import FitRecord
-from studies.validation.frame import FOLDER, studies
+from studies.validation.frame import FOLDER, list_studies
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 QUICK = ("vcopy", "strides")
 FRESH = 1.0  # published scores may differ from measured ones by this much, in per cent or points
 # A source that says that a constant was fitted, or read off a recording of kernels.
 RECORDED = re.compile(r"fit:|bench |mixbench:|tutorial:|vcopy:|roofline:|kernel times|BabelStream|Laplacian")
-WORDS = {kind.recording for kind in kinds().values()}
+WORDS = {kind.recording for kind in load_kinds().values()}
 SAME = re.compile(r"(fit: )?(as |four times|full rate, as|4 cycles per work-group)")  # follows from another constant
 # Measured on 26 November 2026, with a margin: all kinds of all devices.
 MOST = {"mape": 14.0, "median": 10.0, "bias": 4.0, "hit_median": 2.0, "hit_95": 11.0, "bytes_mean": 3.5}
@@ -52,7 +52,7 @@ def sources() -> dict[tuple[str, str], str]:
 
 
 def rows() -> dict[tuple[str, str], constants.Fit]:
-    return {place: fit for fit in constants.fits() for place in fit.places}
+    return {place: fit for fit in constants.load_fits() for place in fit.places}
 
 
 def test_every_fitted_constant_names_its_kinds() -> None:
@@ -64,14 +64,14 @@ def test_every_fitted_constant_names_its_kinds() -> None:
         if source.startswith("fit:") or (RECORDED.match(source) and named):
             assert place in listed, f"{' '.join(place)}: {source!r} needs a row in fits.toml"
         if place in listed and place == listed[place].places[0] and not SAME.match(source):
-            used = {kinds()[name].recording for name in listed[place].kinds}
+            used = {load_kinds()[name].recording for name in listed[place].kinds}
             assert used == named, f"{' '.join(place)}: {source!r}"
 
 
 def test_every_row_is_of_a_constant_that_its_table_sets() -> None:
     known = sources()
     assert set(rows()) <= set(known)
-    for fit in constants.fits():
+    for fit in constants.load_fits():
         assert fit.changes in (constants.TIMES, constants.COUNTERS)
         values = {devices.load_device(table)[key] for table, key in fit.places}
         if fit.changes == constants.TIMES:
@@ -85,11 +85,11 @@ def test_a_row_of_a_constant_that_is_gone_is_refused(monkeypatch: pytest.MonkeyP
     (tmp_path / "fits.toml").write_text(f'[[constant]]\ntable = "mi210"\nkey = "hbm.latency_cycles"\n{head}')
     monkeypatch.setattr(constants, "PATH", tmp_path / "fits.toml")
     with pytest.raises(BadInput, match="does not set hbm"):
-        constants.fits.__wrapped__()
+        constants.load_fits.__wrapped__()
 
 
 def test_a_device_has_the_values_of_the_tables_that_it_inherits_from() -> None:
-    fits = [fit for fit in constants.fits() if fit.name in ("mi250 timing.queueing_norm", "mi250 hbm.read_gbps")]
+    fits = [fit for fit in constants.load_fits() if fit.name in ("mi250 timing.queueing_norm", "mi250 hbm.read_gbps")]
     values = {fit.name: 1.5 for fit in fits}
     own, heir, other = (constants.with_values(name, fits, values) for name in ("mi250", "mi210", "mi300x"))
     assert own["timing.queueing_norm"] == heir["timing.queueing_norm"] == own["hbm.read_gbps"] == 1.5
@@ -98,26 +98,26 @@ def test_a_device_has_the_values_of_the_tables_that_it_inherits_from() -> None:
 
 
 def test_every_kind_has_a_class_and_a_recording() -> None:
-    for kind in kinds().values():
+    for kind in load_kinds().values():
         assert kind.class_ in classes.CLASSES, kind
         for pattern in kind.figures:
             assert (FOLDER / "recorded" / f"{pattern.partition('/')[0]}.toml").exists(), pattern
-    assert len(matching(["gpu-stream *"])) == 6 and matching(["fill", "f*"]) == ("fill",)
+    assert len(match_kinds(["gpu-stream *"])) == 6 and match_kinds(["fill", "f*"]) == ("fill",)
     with pytest.raises(BadInput, match="no kind is called"):
-        matching(["gpu-steam *"])
+        match_kinds(["gpu-steam *"])
 
 
 def test_the_timing_model_alone_gives_the_times_of_the_runs() -> None:
     """With the table's constants; each figure has one kind."""
-    figures = [figure for study in studies() if study.name in QUICK for figure in evidence.collect(study)]
+    figures = [figure for study in list_studies() if study.name in QUICK for figure in evidence.collect_figures(study)]
     times = [figure for figure in figures if figure.what == evidence.TIME]
     assert len(times) > 100
     for figure in times:
         again = FitRecord(figure.time, figure.theirs).error(devices.load_device(figure.device).spec())
         assert again == pytest.approx(figure.error, abs=1e-9), figure.path
-    assert sum(map(len, divided(figures).values())) == len(figures)
+    assert sum(map(len, divide_figures(figures).values())) == len(figures)
     with pytest.raises(BadInput, match="exactly one kind"):
-        divided([evidence.Figure("a new study", "", "", "mi250", evidence.HIT, 1.0, 1.0)])
+        divide_figures([evidence.Figure("a new study", "", "", "mi250", evidence.HIT, 1.0, 1.0)])
 
 
 def recorded_devices() -> set[str]:
@@ -152,7 +152,7 @@ def test_the_page_shows_the_ranges_and_scores_that_are_published() -> None:
 
 @pytest.mark.full
 def test_scores_are_the_published_ones_and_within_their_bounds() -> None:
-    now, then = page.measured(found().scores()), page.read_scores()
+    now, then = page.score_values(found().scores()), page.read_scores()
     assert set(now) == set(then)
     for name, values in now.items():
         for key, value in values.items():
@@ -179,7 +179,7 @@ def test_four_fifths_of_the_left_out_times_lie_in_the_printed_range() -> None:
 
 @pytest.mark.full
 def test_ranges_are_the_published_ones() -> None:
-    now = {(row.class_, row.sort, row.arch): row for row in ranges.ranges(found().figures)}
+    now = {(row.class_, row.sort, row.arch): row for row in ranges.compute_ranges(found().figures)}
     then = expected_error.load_ranges()
     assert set(now) == set(then)
     for key, row in now.items():
@@ -195,9 +195,9 @@ def test_kinds_have_the_class_that_their_counters_tell() -> None:
         seen = [score.class_of(kind, figure) for figure in figures]
         longer = [name for name in seen if name != classes.SHORT]
         if not longer:
-            assert kinds()[kind].class_ == classes.SHORT, kind
+            assert load_kinds()[kind].class_ == classes.SHORT, kind
             continue
         most = max(Counter(longer).values())
-        assert Counter(longer)[kinds()[kind].class_] == most, (kind, Counter(seen))
-        alike += [name == kinds()[kind].class_ for name in longer]
+        assert Counter(longer)[load_kinds()[kind].class_] == most, (kind, Counter(seen))
+        alike += [name == load_kinds()[kind].class_ for name in longer]
     assert sum(alike) / len(alike) >= LEAST_ALIKE

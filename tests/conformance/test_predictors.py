@@ -52,7 +52,7 @@ LANGUAGE_MODEL = "language model"
 
 
 @dataclass(frozen=True)
-class Case:
+class PredictorCase:
     """One predictor: how to load it, and a folder that holds it."""
 
     name: str
@@ -65,19 +65,19 @@ class Case:
 
 
 @pytest.fixture(scope="module", params=["analytic", LANGUAGE_MODEL])
-def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
+def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> PredictorCase:
     name = str(request.param)
     if name == "analytic":
         folder = tmp_path_factory.mktemp("analytic")
         (folder / PREDICTOR).write_bytes((SHIPPED / PREDICTOR).read_bytes())
-        return Case(name, lambda path: AnalyticPredictor.load(path / PREDICTOR), folder, PREDICTOR)
+        return PredictorCase(name, lambda path: AnalyticPredictor.load(path / PREDICTOR), folder, PREDICTOR)
     needs.package("torch")
     folder = tmp_path_factory.mktemp("source") / "model"
     train_model(folder, made.toy_config(epochs=100), folder, samples=made.samples(12, 1))
-    return Case(name, Predictor.load, folder, RECORD)
+    return PredictorCase(name, Predictor.load, folder, RECORD)
 
 
-def test_a_document_has_one_shape(case: Case) -> None:
+def test_a_document_has_one_shape(case: PredictorCase) -> None:
     found = json.loads(json.dumps(case.document(), allow_nan=False))
     expected = {"arch", "flags", "device", "model", "metrics", "roofline", "cut_lines", "prompt_tokens", "seconds"}
     assert set(found) == expected | {"notes", "kernels", "plot", "source"}
@@ -90,7 +90,7 @@ def test_a_document_has_one_shape(case: Case) -> None:
             assert isinstance(kernel[key], kind), key
 
 
-def test_the_kernel_has_all_metrics_in_physical_units(case: Case) -> None:
+def test_the_kernel_has_all_metrics_in_physical_units(case: PredictorCase) -> None:
     kernel = case.document()["kernels"][0]
     assert kernel["name"] == "axpy"
     values = [value for value in kernel["metrics"].values() if value is not None]
@@ -101,12 +101,12 @@ def test_the_kernel_has_all_metrics_in_physical_units(case: Case) -> None:
         assert 0 <= low <= high
 
 
-def test_the_same_question_has_the_same_answer(case: Case) -> None:
+def test_the_same_question_has_the_same_answer(case: PredictorCase) -> None:
     first, second = (dict(case.document(), seconds=0) for _ in range(2))
     assert first == second
 
 
-def test_names_of_kernels_are_reported_as_the_source_spells_them(case: Case) -> None:
+def test_names_of_kernels_are_reported_as_the_source_spells_them(case: PredictorCase) -> None:
     assert case.document(SOURCE.replace("axpy", "renamed_copy"))["kernels"][0]["name"] == "renamed_copy"
 
 
@@ -118,19 +118,19 @@ def test_names_of_kernels_are_reported_as_the_source_spells_them(case: Case) -> 
         (("gfx942", "-O3", "h100"), "h100"),
     ],
 )
-def test_unknown_targets_are_usage_errors(case: Case, target: tuple[str, str, str | None], named: str) -> None:
+def test_unknown_targets_are_usage_errors(case: PredictorCase, target: tuple[str, str, str | None], named: str) -> None:
     with pytest.raises(UsageError) as caught:
         case.document(target=target)
     assert named in str(caught.value)
 
 
 @pytest.mark.parametrize("source", ["", "int main() { return 0; }\n", "\x00\x01", "__global__"])
-def test_a_source_without_a_kernel_is_bad_input(case: Case, source: str) -> None:
+def test_a_source_without_a_kernel_is_bad_input(case: PredictorCase, source: str) -> None:
     with pytest.raises(BadInput, match="no kernel"):
         case.document(source)
 
 
-def test_a_long_source_is_answered_or_refused_with_a_reason(case: Case) -> None:
+def test_a_long_source_is_answered_or_refused_with_a_reason(case: PredictorCase) -> None:
     long = SOURCE + "".join(f"__device__ int filler_{i}(int x) {{ return x * {i}; }}\n" for i in range(1500))
     try:
         found = case.document(long)
@@ -141,14 +141,14 @@ def test_a_long_source_is_answered_or_refused_with_a_reason(case: Case) -> None:
         assert found["cut_lines"] == 0 or any("cut" in note for note in found["notes"])
 
 
-def test_a_missing_model_is_reported_with_a_remedy(case: Case, tmp_path: Path) -> None:
+def test_a_missing_model_is_reported_with_a_remedy(case: PredictorCase, tmp_path: Path) -> None:
     with pytest.raises(MissingDependency) as caught:
         case.load(tmp_path)
     assert "synth train" in str(caught.value.remedy)
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"\x1f\x8b\x00", b'{"version": 1'])
-def test_a_damaged_model_is_bad_input(case: Case, tmp_path: Path, damage: bytes) -> None:
+def test_a_damaged_model_is_bad_input(case: PredictorCase, tmp_path: Path, damage: bytes) -> None:
     (tmp_path / case.record).write_bytes(damage)
     with pytest.raises(BadInput) as caught:
         case.load(tmp_path)

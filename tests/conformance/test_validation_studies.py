@@ -15,10 +15,10 @@ from studies.validation.frame import (
     ComparisonRow,
     ComparisonTable,
     Study,
+    list_studies,
     mean_error,
     median_error,
     rank_correlation,
-    studies,
 )
 
 # Published errors may differ from measured ones by this much, in their own unit, before the page must be written anew.
@@ -27,18 +27,18 @@ FRESH = 1.0
 
 @functools.cache
 def tables(name: str) -> list[ComparisonTable]:
-    (study,) = [study for study in studies() if study.name == name]
-    return list(study.tables())
+    (study,) = [study for study in list_studies() if study.name == name]
+    return list(study.build_tables())
 
 
 def by_study() -> list[object]:
     marks = {True: (), False: (pytest.mark.full,)}
-    return [pytest.param(study, id=study.name, marks=marks[study.quick]) for study in studies()]
+    return [pytest.param(study, id=study.name, marks=marks[study.quick]) for study in list_studies()]
 
 
 @pytest.mark.parametrize("study", by_study())
 def test_nothing_is_outside_the_allowed_error(study: Study) -> None:
-    assert [text for table in tables(study.name) for text in table.failures()] == []
+    assert [text for table in tables(study.name) for text in table.find_failures()] == []
 
 
 @pytest.mark.parametrize("study", by_study())
@@ -65,17 +65,17 @@ def test_published_errors_match_the_measured_ones(study: Study) -> None:
 
 def test_the_summary_matches_the_measured_errors() -> None:
     samples = summary.read_measured()
-    found = summary.aggregate(samples)
+    found = summary.aggregate_samples(samples)
     remedy = "run python -m studies.validation --summary"
     assert expected_error.TABLE_PATH.read_text() == summary.errors_text(found), remedy
     page = (command.DOCS / "validation.md").read_text()
-    assert page == command.with_section(page, summary.section(samples)), remedy
+    assert page == command.with_section(page, summary.render_section(samples)), remedy
     assert expected_error.parse_evidence(summary.errors_text(found)) == found
 
 
 def test_every_study_has_its_page_and_its_recording() -> None:
-    assert studies()
-    for study in studies():
+    assert list_studies()
+    for study in list_studies():
         assert (command.DOCS / "validation" / f"{study.name}.md").exists(), study.name
         assert (FOLDER / "recorded" / f"{study.name}.toml").exists(), study.name
         assert study.shows.strip() and study.title
@@ -95,4 +95,4 @@ def test_errors_and_checks() -> None:
         is False
     )
     table = ComparisonTable("t", "mi250", "somewhere", tuple(rows), "toy", checks=(median_error(rows, 5),))
-    assert len(table.failures()) == 2 and "median error" in table.failures()[1]
+    assert len(table.find_failures()) == 2 and "median error" in table.find_failures()[1]

@@ -10,7 +10,7 @@ NEAREST, UP, DOWN, ZERO = range(4)
 
 
 @dataclass(frozen=True)
-class Format:
+class FloatFormat:
     width: int
     precision: int  # significant bits, the hidden one included
     bias: int
@@ -32,7 +32,7 @@ class Format:
         return Fraction(2) ** (1 - self.bias)
 
 
-F16, F32, F64 = Format(16, 11, 15), Format(32, 24, 127), Format(64, 53, 1023)
+F16, F32, F64 = FloatFormat(16, 11, 15), FloatFormat(32, 24, 127), FloatFormat(64, 53, 1023)
 FORMATS = {"f16": F16, "f32": F32, "f64": F64}
 
 
@@ -64,7 +64,7 @@ def finite(value: Fraction, negative_zero: bool = False) -> Real:
     return Real("finite", value < 0 or (value == 0 and negative_zero), abs(value))
 
 
-def decode(bits: int, fmt: Format) -> Real:
+def decode(bits: int, fmt: FloatFormat) -> Real:
     negative, rest = bool(bits & fmt.sign_bit), bits & (fmt.sign_bit - 1)
     if rest >= fmt.infinity:
         return infinite(negative) if rest == fmt.infinity else NAN
@@ -74,7 +74,7 @@ def decode(bits: int, fmt: Format) -> Real:
     return Real("finite", negative, (fraction + (1 << (fmt.precision - 1))) * fmt.least * (1 << (field - 1)))
 
 
-def encode(x: Real, fmt: Format, direction: int = NEAREST) -> int:
+def encode(x: Real, fmt: FloatFormat, direction: int = NEAREST) -> int:
     """Bits of `x` in `fmt`; a NaN is the quiet one."""
     sign = fmt.sign_bit if x.negative else 0
     if x.kind == "nan":
@@ -119,23 +119,23 @@ class Mode:
         low = self.round_f32 | self.round_f16_f64 << 2 | self.denorm_f32 << 4 | self.denorm_f16_f64 << 6
         return low | self.dx10_clamp << 8 | self.ieee << 9 | self.fp16_ovfl << 23
 
-    def rounding(self, fmt: Format) -> int:
+    def rounding(self, fmt: FloatFormat) -> int:
         return self.round_f32 if fmt is F32 else self.round_f16_f64
 
-    def keeps(self, fmt: Format, output: bool) -> bool:
+    def keeps(self, fmt: FloatFormat, output: bool) -> bool:
         return bool((self.denorm_f32 if fmt is F32 else self.denorm_f16_f64) >> output & 1)
 
 
-def flush(bits: int, fmt: Format) -> int:
+def flush(bits: int, fmt: FloatFormat) -> int:
     return bits if bits & fmt.infinity else bits & fmt.sign_bit
 
 
-def read(bits: int, fmt: Format, mode: Mode) -> Real:
+def read(bits: int, fmt: FloatFormat, mode: Mode) -> Real:
     """A source operand."""
     return decode(bits if mode.keeps(fmt, False) else flush(bits, fmt), fmt)
 
 
-def write(x: Real, fmt: Format, mode: Mode, direction: int | None = None, exact_infinity: bool = True) -> int:
+def write(x: Real, fmt: FloatFormat, mode: Mode, direction: int | None = None, exact_infinity: bool = True) -> int:
     """A result; `exact_infinity`: an infinite `x` comes from an infinite source, not from overflow."""
     bits = encode(x, fmt, mode.rounding(fmt) if direction is None else direction)
     overflow = bits & (fmt.sign_bit - 1) == fmt.infinity and not (x.kind == "inf" and exact_infinity)

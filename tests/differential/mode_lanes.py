@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 from alu_cases import EDGES_F16, EDGES_F32, EDGES_F64
-from exact_floats import F16, F32, F64, Format, Mode, decode
+from exact_floats import F16, F32, F64, FloatFormat, Mode, decode
 from wave_helpers import LANES, Wave
 
 MODES = [
@@ -17,7 +17,7 @@ MODES = [
 EDGES = {F16: EDGES_F16, F32: EDGES_F32, F64: EDGES_F64}
 
 
-def operand(name: str, slot: int, fmt: Format) -> list[int]:
+def operand(name: str, slot: int, fmt: FloatFormat) -> list[int]:
     """64 values: edge values, denormals, and magnitudes so close that sums need rounding."""
     rng = np.random.default_rng(zlib.crc32(f"{name}/{slot}".encode()))
     edges = EDGES[fmt]
@@ -30,22 +30,22 @@ def operand(name: str, slot: int, fmt: Format) -> list[int]:
     return out
 
 
-def set_lanes(w: Wave, reg: int, values: list[int], fmt: Format) -> None:
+def set_lanes(w: Wave, reg: int, values: list[int], fmt: FloatFormat) -> None:
     w.v[reg] = [v & 0xFFFFFFFF for v in values]
     if fmt.width == 64:
         w.v[reg + 1] = [v >> 32 for v in values]
 
 
-def get_lanes(w: Wave, reg: int, fmt: Format) -> list[int]:
+def get_lanes(w: Wave, reg: int, fmt: FloatFormat) -> list[int]:
     low = [int(x) & ((1 << min(fmt.width, 32)) - 1) for x in w.v[reg]]
     return [a | int(b) << 32 for a, b in zip(low, w.v[reg + 1], strict=True)] if fmt.width == 64 else low
 
 
-def register(reg: int, fmt: Format) -> str:
+def register(reg: int, fmt: FloatFormat) -> str:
     return f"v[{reg}:{reg + 1}]" if fmt.width == 64 else f"v{reg}"
 
 
-def same(got: int, want: int, fmt: Format, ulps: int = 0) -> bool:
+def same(got: int, want: int, fmt: FloatFormat, ulps: int = 0) -> bool:
     if decode(got, fmt).kind == "nan" or decode(want, fmt).kind == "nan":
         return decode(got, fmt).kind == decode(want, fmt).kind
     return abs(got - want) <= ulps

@@ -18,7 +18,7 @@ class _Break(Exception):
     pass
 
 
-class Evaluator:
+class PcodeEvaluator:
     """Runs one opcode's pseudo-code on one lane. `state` maps S0, S1, S2, D0, VCC, EXEC, SCC ... to bit patterns."""
 
     def __init__(self, program: list[Node], lookup: Callable[[str], str]) -> None:
@@ -226,7 +226,7 @@ class Evaluator:
         raise Unsupported(f"function {name}")
 
     def call_opcode(self, name: str, v: list[V]) -> V:
-        inner = Evaluator(Parser(self.lookup(name)).block(""), self.lookup)
+        inner = PcodeEvaluator(Parser(self.lookup(name)).block(""), self.lookup)
         state = {f"S{i}": x.bits for i, x in enumerate(v)} | {"D0": 0}
         return V(inner.run(state)["D0"] & ((1 << v[0].width) - 1), v[0].kind, v[0].width)
 

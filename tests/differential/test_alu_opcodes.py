@@ -23,7 +23,7 @@ from alu_cases import (
     values,
     width_of,
 )
-from pcode import Evaluator, opcode_texts
+from pcode import PcodeEvaluator, opcode_texts
 from pcode_parser import Node, Parser
 
 from hipsynth.simulator import _core
@@ -65,7 +65,7 @@ def oracle(row: OpcodeRow) -> Callable[[Plan, Lane, int], Lane]:
     """lane inputs (slot -> bits, plus d, scc, lane) -> outputs d, e, scc."""
     if row.name in HOST:
         return lambda p, lane, _imm: {"d": HOST[row.name](*as_values(p.types, lane)).bits, "scc": lane["scc"]}
-    evaluator = Evaluator(program(row.name), lambda n: pseudo_code()[n])
+    evaluator = PcodeEvaluator(program(row.name), lambda n: pseudo_code()[n])
 
     def run(p: Plan, lane: Lane, imm: int) -> Lane:
         n = lane["lane"]

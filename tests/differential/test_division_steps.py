@@ -17,7 +17,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from exact_floats import F32, F64, NEAREST, Format, add, decode, div, encode, finite, mul
+from exact_floats import F32, F64, NEAREST, FloatFormat, add, decode, div, encode, finite, mul
 from wave_helpers import LANES, Wave
 
 FORMATS = {"f32": F32, "f64": F64}
@@ -25,7 +25,7 @@ SCALE = {F32: 64, F64: 128}
 GARBAGE = {F32: 0x7FC00000, F64: 0x7FF8000000000000}  # what the Newton steps leave where they overflow
 
 
-def exponents(fmt: Format) -> list[int]:
+def exponents(fmt: FloatFormat) -> list[int]:
     """Fields around everything that decides: both ends, the precision, the scales, the bias and the published gaps."""
     top, p, s = 2 * fmt.bias, fmt.precision, SCALE[fmt]
     gap = 96 if fmt is F32 else 768
@@ -33,7 +33,7 @@ def exponents(fmt: Format) -> list[int]:
     return sorted({e for x in near for e in (x - 1, x, x + 1) if 0 <= e <= top})
 
 
-def lattice(fmt: Format) -> list[int]:
+def lattice(fmt: FloatFormat) -> list[int]:
     """Positive finite values, two mantissas per exponent."""
     rng = np.random.default_rng(11)
     half = 1 << (fmt.precision - 1)
@@ -46,7 +46,7 @@ def lattice(fmt: Format) -> list[int]:
     return [b for b in out if b]
 
 
-def pairs(fmt: Format, count: int) -> list[tuple[int, int]]:
+def pairs(fmt: FloatFormat, count: int) -> list[tuple[int, int]]:
     """(numerator, denominator), signs mixed; `count` of the lattice, spread evenly."""
     values = lattice(fmt)
     every = list(product(values, values))
@@ -62,22 +62,22 @@ def waves(items: list[tuple[int, ...]]) -> Iterator[list[tuple[int, ...]]]:
         yield group + [group[-1]] * (LANES - len(group))
 
 
-def register(k: int, fmt: Format) -> str:
+def register(k: int, fmt: FloatFormat) -> str:
     return f"v[{4 * k}:{4 * k + 1}]" if fmt is F64 else f"v{4 * k}"
 
 
-def fill(w: Wave, k: int, values: list[int], fmt: Format) -> None:
+def fill(w: Wave, k: int, values: list[int], fmt: FloatFormat) -> None:
     w.v[4 * k] = [v & 0xFFFFFFFF for v in values]
     if fmt is F64:
         w.v[4 * k + 1] = [v >> 32 for v in values]
 
 
-def lanes(w: Wave, k: int, fmt: Format) -> list[int]:
+def lanes(w: Wave, k: int, fmt: FloatFormat) -> list[int]:
     low = [int(x) for x in w.v[4 * k]]
     return [a | int(b) << 32 for a, b in zip(low, w.v[4 * k + 1], strict=True)] if fmt is F64 else low
 
 
-def fixup_decides(n: int, d: int, fmt: Format) -> bool:
+def fixup_decides(n: int, d: int, fmt: FloatFormat) -> bool:
     """Whether the exponent fields alone show that the quotient is infinite, or less than half the least number."""
     gap = (n & fmt.infinity) - (d & fmt.infinity) >> (fmt.precision - 1)
     return gap > fmt.bias + 1 or gap < -(fmt.bias + fmt.precision - 1)
@@ -123,7 +123,7 @@ def test_scaled_operands_stay_normal_and_vcc_tells_the_scale(t: str) -> None:
                 assert (quotient >= 2) == (up_n < up_d), what
 
 
-def fmas_operands(fmt: Format) -> list[tuple[int, int, int]]:
+def fmas_operands(fmt: FloatFormat) -> list[tuple[int, int, int]]:
     """Quotient steps: a small correction a*b and an estimate c, near ties of the scaled-down result among them."""
     rng = np.random.default_rng(5)
     out = []

@@ -14,13 +14,13 @@ import numpy as np
 import ocp_floats
 import pytest
 from alu_cases import EDGES_F16, EDGES_F32, EDGES_F64, EDGES_INT
-from exact_floats import F16, F32, F64, NAN, Format, Real, add, decode, encode, finite, flush, infinite, mul
+from exact_floats import F16, F32, F64, NAN, FloatFormat, Real, add, decode, encode, finite, flush, infinite, mul
 from test_matrix_opcodes import ROWS, A, B, D, accumulator_place, registers
 from wave_helpers import LANES, Wave
 
 from hipsynth.simulator.isa.table import OpcodeRow
 
-BF16 = Format(16, 8, 127)
+BF16 = FloatFormat(16, 8, 127)
 FLOATS = {"f16": F16, "bf16": BF16, "f32": F32, "xf32": F32, "f64": F64}
 BITS = {"f32": 32, "xf32": 32, "f16": 16, "bf16": 16, "i8": 8, "fp8": 8, "bf8": 8, "f64": 64}
 EDGES = {

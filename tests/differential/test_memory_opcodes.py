@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from alu_cases import EDGES_F16, EDGES_F32, EDGES_F64, EDGES_INT, same
 from exact_floats import F32, flush
-from pcode import Evaluator, opcode_texts
+from pcode import PcodeEvaluator, opcode_texts
 from pcode_parser import Parser
 
 from hipsynth.simulator import _core, devices
@@ -206,7 +206,7 @@ def oracle(row: OpcodeRow) -> Any:
     program = Parser(new_value(name)).block("")
 
     def run_it(m: int, a: int, b: int) -> int:
-        out = Evaluator(program, lambda n: known[n]).run({"S0": m, "S1": a, "S2": b, "D0": m, "OFFSET": 0})
+        out = PcodeEvaluator(program, lambda n: known[n]).run({"S0": m, "S1": a, "S2": b, "D0": m, "OFFSET": 0})
         return out["D0"] & ((1 << 8 * row.mem.elem_bytes) - 1)
 
     return run_it

@@ -24,7 +24,7 @@ from exact_floats import (
     NAN,
     NEAREST,
     ZERO,
-    Format,
+    FloatFormat,
     Mode,
     Real,
     add,
@@ -47,12 +47,12 @@ from hipsynth.simulator.isa.table import load_rows
 FIELDS = ("round_f32", "round_f16_f64", "denorm_f32", "denorm_f16_f64")
 ROWS = {row.name: row for row in load_rows()}
 SIGNED = {"i32": 32, "i16": 16, "exp": 32, "exp16": 16}
-Source = Format | str
+Source = FloatFormat | str
 Value = Real | int
 
 
 @dataclass(frozen=True)
-class Case:
+class OpcodeCase:
     """`bits` gives the result from the sources, floats as numbers after input flushing and integers as they are.
 
     `result`: a float's format, or an integer's width. `literal`: number and bits of the source that is a constant.
@@ -60,7 +60,7 @@ class Case:
 
     name: str
     sources: tuple[Source, ...]
-    result: Format | int
+    result: FloatFormat | int
     bits: Callable[[list[Value], Mode], int]
     ulps: int = 0
     literal: tuple[int, int] | None = None
@@ -74,7 +74,7 @@ class Case:
                 parts.append(hex(self.literal[1]))
             elif not (self.accumulates and k == len(self.sources) - 1):
                 first = 4 * (k + 1)
-                parts.append(register(first, source) if isinstance(source, Format) else f"v{first}")
+                parts.append(register(first, source) if isinstance(source, FloatFormat) else f"v{first}")
         return f"{self.name} {', '.join(parts)}"
 
 
@@ -94,24 +94,24 @@ def number(bits: int, kind: str) -> int:
     return low - (1 << width) if kind in SIGNED and low >> (width - 1) else low
 
 
-def run(case: Case, mode: Mode) -> list[str]:
+def run(case: OpcodeCase, mode: Mode) -> list[str]:
     w = Wave()
     lanes: list[list[int]] = []
     for k, source in enumerate(case.sources):
         if case.literal and case.literal[0] == k:
             lanes.append([case.literal[1]] * LANES)
             continue
-        values = operand(case.name, k, source) if isinstance(source, Format) else integers(case.name, k, source)
+        values = operand(case.name, k, source) if isinstance(source, FloatFormat) else integers(case.name, k, source)
         lanes.append(values)
         first = 40 if case.accumulates and k == len(case.sources) - 1 else 4 * (k + 1)
-        set_lanes(w, first, values, source if isinstance(source, Format) else F32)
-    fmt = case.result if isinstance(case.result, Format) else Format(case.result, 0, 0)
+        set_lanes(w, first, values, source if isinstance(source, FloatFormat) else F32)
+    fmt = case.result if isinstance(case.result, FloatFormat) else FloatFormat(case.result, 0, 0)
     got = get_lanes(w.run(case.text(), usual_arch(ROWS[case.name]), mode.bits), 40, fmt)
     bad = []
     for n in range(LANES):
         values = [row[n] for row in lanes]
         reals = [
-            read(v & ((1 << s.width) - 1), s, mode) if isinstance(s, Format) else number(v, s)
+            read(v & ((1 << s.width) - 1), s, mode) if isinstance(s, FloatFormat) else number(v, s)
             for v, s in zip(values, case.sources, strict=True)
         ]
         want = case.bits(reals, mode)
@@ -127,16 +127,16 @@ def from_infinity(values: list[Value]) -> bool:
 
 
 def real_case(
-    name: str, sources: tuple[Source, ...], result: Format, exact: Callable[..., Real], ulps: int = 0,
+    name: str, sources: tuple[Source, ...], result: FloatFormat, exact: Callable[..., Real], ulps: int = 0,
     direction: int | None = None, literal: tuple[int, int] | None = None, accumulates: bool = False,
-) -> Case:  # fmt: skip
+) -> OpcodeCase:  # fmt: skip
     """A result that is rounded once; `exact` takes the sources and the direction."""
 
     def bits(values: list[Value], mode: Mode) -> int:
         way = mode.rounding(result) if direction is None else direction
         return write(exact(*values, way), result, mode, way, from_infinity(values))
 
-    return Case(name, sources, result, bits, ulps, literal, accumulates)
+    return OpcodeCase(name, sources, result, bits, ulps, literal, accumulates)
 
 
 def fused(a: Real, b: Real, c: Real, way: int) -> Real:
@@ -260,7 +260,7 @@ def truncated(width: int, signed: bool, pick: Callable[[Fraction], int] = math.t
     return bits
 
 
-def fraction(fmt: Format) -> Callable[[Real, int], Real]:
+def fraction(fmt: FloatFormat) -> Callable[[Real, int], Real]:
     below_one = 1 - fmt.least / fmt.least_normal / 2
 
     def exact(x: Real, way: int) -> Real:
@@ -272,7 +272,7 @@ def fraction(fmt: Format) -> Callable[[Real, int], Real]:
     return exact
 
 
-def extreme(sign: int, fmt: Format) -> Callable[[int, int, Mode], int]:
+def extreme(sign: int, fmt: FloatFormat) -> Callable[[int, int, Mode], int]:
     """Maximum or minimum of two bit patterns: a NaN loses, in IEEE mode a signalling one wins; -0 < +0."""
     quiet = 1 << (fmt.precision - 2)
 
@@ -305,7 +305,7 @@ def face(x: Real, y: Real, z: Real) -> int:
     return 2 + below_zero(y) if reaches(y, x) else int(below_zero(x))
 
 
-def multiply_accumulate() -> list[Case]:
+def multiply_accumulate() -> list[OpcodeCase]:
     literal32, literal16 = 0x3FC00000, 0x3E00
     tiny32 = 0x00300001  # a denormal constant
     cases = [
@@ -317,20 +317,20 @@ def multiply_accumulate() -> list[Case]:
         real_case("v_fmaak_f32", (F32, F32, F32), F32, fused, literal=(2, tiny32)),
         real_case("v_fma_legacy_f16", (F16, F16, F16), F16, fused),
         real_case("v_pk_fmac_f16", (F16, F16, F16), F16, fused, accumulates=True),
-        Case("v_mad_f32", (F32, F32, F32), F32, unfused),
-        Case("v_mac_f32", (F32, F32, F32), F32, unfused, accumulates=True),
-        Case("v_madmk_f32", (F32, F32, F32), F32, unfused, literal=(1, literal32)),
-        Case("v_madak_f32", (F32, F32, F32), F32, unfused, literal=(2, tiny32)),
-        Case("v_mad_legacy_f32", (F32, F32, F32), F32, unfused_legacy),
-        Case("v_madmk_f16", (F16, F16, F16), F16, unfused_f16, literal=(1, literal16)),
-        Case("v_madak_f16", (F16, F16, F16), F16, unfused_f16, literal=(2, literal16)),
-        Case("v_mac_f16", (F16, F16, F16), F16, unfused_f16, accumulates=True),
-        *(Case(n, (F16, F16, F16), F16, unfused_f16) for n in ("v_mad_f16", "v_mad_legacy_f16")),
+        OpcodeCase("v_mad_f32", (F32, F32, F32), F32, unfused),
+        OpcodeCase("v_mac_f32", (F32, F32, F32), F32, unfused, accumulates=True),
+        OpcodeCase("v_madmk_f32", (F32, F32, F32), F32, unfused, literal=(1, literal32)),
+        OpcodeCase("v_madak_f32", (F32, F32, F32), F32, unfused, literal=(2, tiny32)),
+        OpcodeCase("v_mad_legacy_f32", (F32, F32, F32), F32, unfused_legacy),
+        OpcodeCase("v_madmk_f16", (F16, F16, F16), F16, unfused_f16, literal=(1, literal16)),
+        OpcodeCase("v_madak_f16", (F16, F16, F16), F16, unfused_f16, literal=(2, literal16)),
+        OpcodeCase("v_mac_f16", (F16, F16, F16), F16, unfused_f16, accumulates=True),
+        *(OpcodeCase(n, (F16, F16, F16), F16, unfused_f16) for n in ("v_mad_f16", "v_mad_legacy_f16")),
     ]  # fmt: skip
     return [case for case in cases if case.name in ROWS]
 
 
-def functions() -> list[Case]:
+def functions() -> list[OpcodeCase]:
     return [
         *(real_case(f"v_exp{x}_f32", (F32,), F32, approximate(exp2), 1, NEAREST) for x in ("", "_legacy")),
         *(real_case(f"v_log{x}_f32", (F32,), F32, approximate(log2), 1, NEAREST) for x in ("", "_legacy")),
@@ -345,9 +345,9 @@ def functions() -> list[Case]:
         *(real_case(f"v_ldexp_{t}", (FORMATS[t], "exp16" if t == "f16" else "exp"), FORMATS[t],
                     lambda x, e, w: scaled(x, e)) for t in FORMATS),
         *(real_case(f"v_frexp_mant_{t}", (FORMATS[t],), FORMATS[t], mantissa) for t in FORMATS),
-        *(Case(f"v_frexp_exp_i32_{t}", (FORMATS[t],), 32,
+        *(OpcodeCase(f"v_frexp_exp_i32_{t}", (FORMATS[t],), 32,
                lambda v, m: parts(v[0])[1] & 0xFFFFFFFF) for t in ("f32", "f64")),  # type: ignore[arg-type]
-        Case("v_frexp_exp_i16_f16", (F16,), 16, lambda v, m: parts(v[0])[1] & 0xFFFF),  # type: ignore[arg-type]
+        OpcodeCase("v_frexp_exp_i16_f16", (F16,), 16, lambda v, m: parts(v[0])[1] & 0xFFFF),  # type: ignore[arg-type]
         real_case("v_fract_f16", (F16,), F16, fraction(F16)),
         real_case("v_cubema_f32", (F32, F32, F32), F32,
                   lambda x, y, z, w: scaled((x, x, y, y, z, z)[face(x, y, z)], 1)),
@@ -359,7 +359,7 @@ def functions() -> list[Case]:
     ]  # fmt: skip
 
 
-def conversions() -> list[Case]:
+def conversions() -> list[OpcodeCase]:
     up_half = Fraction(1, 2)
     return [
         *(real_case(f"v_cvt_{t}_{k}", (k,), FORMATS[t], lambda v, w: finite(Fraction(v)))
@@ -367,10 +367,10 @@ def conversions() -> list[Case]:
         *(real_case(f"v_cvt_f32_ubyte{k}", ("u32",), F32, lambda v, w, k=k: finite(Fraction(v >> 8 * k & 255)))
           for k in range(4)),
         real_case("v_cvt_off_f32_i4", ("u32",), F32, lambda v, w: finite(Fraction(((v & 15) ^ 8) - 8, 16))),
-        *(Case(f"v_cvt_{k}_{t}", (FORMATS[t],), int(k[1:]), truncated(int(k[1:]), k[0] == "i"))
+        *(OpcodeCase(f"v_cvt_{k}_{t}", (FORMATS[t],), int(k[1:]), truncated(int(k[1:]), k[0] == "i"))
           for k, t in (("i32", "f32"), ("u32", "f32"), ("i32", "f64"), ("u32", "f64"), ("i16", "f16"), ("u16", "f16"))),
-        Case("v_cvt_flr_i32_f32", (F32,), 32, truncated(32, True, math.floor)),
-        Case("v_cvt_rpi_i32_f32", (F32,), 32, truncated(32, True, lambda x: math.floor(x + up_half))),
+        OpcodeCase("v_cvt_flr_i32_f32", (F32,), 32, truncated(32, True, math.floor)),
+        OpcodeCase("v_cvt_rpi_i32_f32", (F32,), 32, truncated(32, True, lambda x: math.floor(x + up_half))),
         real_case("v_cvt_pkrtz_f16_f32", (F32, F32), F16, lambda x, y, w: x, direction=ZERO),
     ]  # fmt: skip
 

@@ -20,7 +20,7 @@ from exact_floats import (
     FORMATS,
     NAN,
     NEAREST,
-    Format,
+    FloatFormat,
     Mode,
     Real,
     add,
@@ -43,12 +43,12 @@ Exact = Callable[[list[Real], Mode], Real]
 
 
 @dataclass(frozen=True)
-class Case:
+class FloatCase:
     """An instruction of float sources and one float result; `fixed`: a rounding direction that MODE does not change."""
 
     name: str
-    sources: tuple[Format, ...]
-    result: Format
+    sources: tuple[FloatFormat, ...]
+    result: FloatFormat
     exact: Exact
     ulps: int = 0
     fixed: int | None = None
@@ -60,7 +60,7 @@ class Case:
         return f"{self.name} {', '.join(registers)}{self.modifiers}"
 
 
-def run(case: Case, mode: Mode) -> list[str]:
+def run(case: FloatCase, mode: Mode) -> list[str]:
     values = [operand(case.name, k, f) for k, f in enumerate(case.sources)]
     w = Wave()
     for k, (lanes, fmt) in enumerate(zip(values, case.sources, strict=True)):
@@ -80,22 +80,22 @@ def run(case: Case, mode: Mode) -> list[str]:
     return bad
 
 
-def fma(r: list[Real], m: Mode, fmt: Format) -> Real:
+def fma(r: list[Real], m: Mode, fmt: FloatFormat) -> Real:
     return add(mul(r[0], r[1]), r[2], m.rounding(fmt))
 
 
-def arithmetic(t: str) -> list[Case]:
+def arithmetic(t: str) -> list[FloatCase]:
     fmt = FORMATS[t]
     two, three = (fmt, fmt), (fmt, fmt, fmt)
     cases = [
-        Case(f"v_add_{t}", two, fmt, lambda r, m: add(r[0], r[1], m.rounding(fmt))),
-        Case(f"v_mul_{t}", two, fmt, lambda r, m: mul(r[0], r[1])),
-        Case(f"v_fma_{t}", three, fmt, lambda r, m: fma(r, m, fmt)),
+        FloatCase(f"v_add_{t}", two, fmt, lambda r, m: add(r[0], r[1], m.rounding(fmt))),
+        FloatCase(f"v_mul_{t}", two, fmt, lambda r, m: mul(r[0], r[1])),
+        FloatCase(f"v_fma_{t}", three, fmt, lambda r, m: fma(r, m, fmt)),
     ]
     if t != "f64":
         cases += [
-            Case(f"v_sub_{t}", two, fmt, lambda r, m: add(r[0], negate(r[1]), m.rounding(fmt))),
-            Case(f"v_subrev_{t}", two, fmt, lambda r, m: add(r[1], negate(r[0]), m.rounding(fmt))),
+            FloatCase(f"v_sub_{t}", two, fmt, lambda r, m: add(r[0], negate(r[1]), m.rounding(fmt))),
+            FloatCase(f"v_subrev_{t}", two, fmt, lambda r, m: add(r[1], negate(r[0]), m.rounding(fmt))),
         ]
     return cases
 
@@ -104,7 +104,7 @@ def whole(x: Real, pick: Callable[[Fraction], int]) -> Real:
     return x if x.kind != "finite" else finite(Fraction(pick(x.value)), x.negative)
 
 
-def fraction(x: Real, fmt: Format, mode: Mode) -> Real:
+def fraction(x: Real, fmt: FloatFormat, mode: Mode) -> Real:
     """x - floor(x), below one."""
     if x.kind != "finite":
         return NAN
@@ -122,14 +122,14 @@ def root(x: Real) -> Real:
     return finite(Fraction(math.isqrt(shifted.numerator * 4**60 // shifted.denominator), 2 ** (scale + 60)))
 
 
-def rounding_functions(t: str) -> list[Case]:
+def rounding_functions(t: str) -> list[FloatCase]:
     fmt = FORMATS[t]
     one = (fmt,)
     return [
-        Case(f"v_floor_{t}", one, fmt, lambda r, m: whole(r[0], math.floor)),
-        Case(f"v_ceil_{t}", one, fmt, lambda r, m: whole(r[0], math.ceil)),
-        Case(f"v_trunc_{t}", one, fmt, lambda r, m: whole(r[0], math.trunc)),
-        Case(f"v_rndne_{t}", one, fmt, lambda r, m: whole(r[0], round)),
+        FloatCase(f"v_floor_{t}", one, fmt, lambda r, m: whole(r[0], math.floor)),
+        FloatCase(f"v_ceil_{t}", one, fmt, lambda r, m: whole(r[0], math.ceil)),
+        FloatCase(f"v_trunc_{t}", one, fmt, lambda r, m: whole(r[0], math.trunc)),
+        FloatCase(f"v_rndne_{t}", one, fmt, lambda r, m: whole(r[0], round)),
     ]
 
 
@@ -143,41 +143,41 @@ def reciprocal(x: Real) -> Real:
 
 
 APPROXIMATE = [
-    Case("v_rcp_f32", (F32,), F32, lambda r, m: flushed(reciprocal(flushed(r[0]))), 1, NEAREST),
-    Case("v_sqrt_f32", (F32,), F32, lambda r, m: root(flushed(r[0])), 1, NEAREST),
-    Case("v_rsq_f32", (F32,), F32, lambda r, m: reciprocal(root(flushed(r[0]))), 1, NEAREST),
-    Case("v_rcp_f16", (F16,), F16, lambda r, m: reciprocal(r[0]), 1, NEAREST),
-    Case("v_sqrt_f16", (F16,), F16, lambda r, m: root(r[0]), 1, NEAREST),
-    Case("v_rcp_f64", (F64,), F64, lambda r, m: reciprocal(r[0]), 1, NEAREST),
+    FloatCase("v_rcp_f32", (F32,), F32, lambda r, m: flushed(reciprocal(flushed(r[0]))), 1, NEAREST),
+    FloatCase("v_sqrt_f32", (F32,), F32, lambda r, m: root(flushed(r[0])), 1, NEAREST),
+    FloatCase("v_rsq_f32", (F32,), F32, lambda r, m: reciprocal(root(flushed(r[0]))), 1, NEAREST),
+    FloatCase("v_rcp_f16", (F16,), F16, lambda r, m: reciprocal(r[0]), 1, NEAREST),
+    FloatCase("v_sqrt_f16", (F16,), F16, lambda r, m: root(r[0]), 1, NEAREST),
+    FloatCase("v_rcp_f64", (F64,), F64, lambda r, m: reciprocal(r[0]), 1, NEAREST),
 ]
 CONVERSIONS = [
-    Case("v_cvt_f16_f32", (F32,), F16, lambda r, m: r[0]),
-    Case("v_cvt_f32_f16", (F16,), F32, lambda r, m: r[0]),
-    Case("v_cvt_f64_f32", (F32,), F64, lambda r, m: r[0]),
-    Case("v_fract_f32", (F32,), F32, lambda r, m: fraction(r[0], F32, m)),
-    Case("v_fract_f64", (F64,), F64, lambda r, m: fraction(r[0], F64, m)),
+    FloatCase("v_cvt_f16_f32", (F32,), F16, lambda r, m: r[0]),
+    FloatCase("v_cvt_f32_f16", (F16,), F32, lambda r, m: r[0]),
+    FloatCase("v_cvt_f64_f32", (F32,), F64, lambda r, m: r[0]),
+    FloatCase("v_fract_f32", (F32,), F32, lambda r, m: fraction(r[0], F32, m)),
+    FloatCase("v_fract_f64", (F64,), F64, lambda r, m: fraction(r[0], F64, m)),
 ]
 SDWA = " dst_sel:DWORD dst_unused:UNUSED_PAD"
 DPP = " quad_perm:[0,1,2,3] row_mask:0xf bank_mask:0xf"
 FORMS = [
-    Case(
+    FloatCase(
         "v_add_f16_sdwa",
         (F16, F16),
         F16,
         lambda r, m: add(r[0], r[1], m.rounding(F16)),
         modifiers=f"{SDWA} src0_sel:WORD_0 src1_sel:WORD_0",
     ),
-    Case(
+    FloatCase(
         "v_mul_f32_sdwa",
         (F32, F32),
         F32,
         lambda r, m: mul(r[0], r[1]),
         modifiers=f"{SDWA} src0_sel:DWORD src1_sel:DWORD",
     ),
-    Case("v_mul_f32_dpp", (F32, F32), F32, lambda r, m: mul(r[0], r[1]), modifiers=DPP),
-    Case("v_pk_add_f16", (F16, F16), F16, lambda r, m: add(r[0], r[1], m.rounding(F16))),
-    Case("v_pk_mul_f16", (F16, F16), F16, lambda r, m: mul(r[0], r[1])),
-    Case("v_pk_fma_f16", (F16, F16, F16), F16, lambda r, m: fma(r, m, F16)),
+    FloatCase("v_mul_f32_dpp", (F32, F32), F32, lambda r, m: mul(r[0], r[1]), modifiers=DPP),
+    FloatCase("v_pk_add_f16", (F16, F16), F16, lambda r, m: add(r[0], r[1], m.rounding(F16))),
+    FloatCase("v_pk_mul_f16", (F16, F16), F16, lambda r, m: mul(r[0], r[1])),
+    FloatCase("v_pk_fma_f16", (F16, F16, F16), F16, lambda r, m: fma(r, m, F16)),
 ]
 CASES = {
     c.name: c
@@ -199,7 +199,7 @@ def test_results_round_and_flush(name: str) -> None:
 
 def test_f64_to_f32_rounds_by_the_field_of_doubles() -> None:
     for mode in MODES:
-        case = Case("v_cvt_f32_f64", (F64,), F32, lambda r, m: r[0], fixed=mode.round_f16_f64)
+        case = FloatCase("v_cvt_f32_f64", (F64,), F32, lambda r, m: r[0], fixed=mode.round_f16_f64)
         assert run(case, mode) == []
 
 
@@ -219,7 +219,7 @@ def test_packed_f32_and_upper_halves_follow_mode_too() -> None:
             assert same(int(after.v[42][n]) >> 16, write(mul(a, b), F16, mode, exact_infinity=outside), F16)
 
 
-def extreme(bits: list[int], fmt: Format, mode: Mode, sign: int) -> int:
+def extreme(bits: list[int], fmt: FloatFormat, mode: Mode, sign: int) -> int:
     """Maximum (sign 1) or minimum (-1) of two: a NaN loses, in IEEE mode a signalling one wins; -0 < +0."""
     raw = [b if mode.keeps(fmt, False) else flush(b, fmt) for b in bits]
     quiet = 1 << (fmt.precision - 2)

@@ -35,7 +35,7 @@ def test_kills_of_every_command() -> None:
 
 def test_a_difference_is_a_failure() -> None:
     row = faults.FaultRow("case", faults=3)
-    assert row.good and faults.line(row) == "| case | 3 | 0 | 0 | 0 | yes |  |"
+    assert row.good and faults.format_line(row) == "| case | 3 | 0 | 0 | 0 | yes |  |"
     assert not faults.FaultRow("case", lost=1).good
     assert not faults.FaultRow("case", left=1).good
     assert not faults.FaultRow("case", survivors=1).good
@@ -43,14 +43,14 @@ def test_a_difference_is_a_failure() -> None:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> faults.Bench:
-    made = faults.Bench(tmp_path, random.Random(0), quick=True)
+def bench(tmp_path: Path) -> faults.FaultBench:
+    made = faults.FaultBench(tmp_path, random.Random(0), quick=True)
     made.tmp.mkdir()
     return made
 
 
 @pytest.mark.parametrize("name", ["generate", "augment", "profile"])
-def test_no_process_outlives_its_killed_parent(bench: faults.Bench, name: str) -> None:
+def test_no_process_outlives_its_killed_parent(bench: faults.FaultBench, name: str) -> None:
     """Only the first process is killed: its workers, and what they run, have to notice."""
     if name != "generate":
         needs.simulator()

@@ -14,7 +14,7 @@ from typing import Any
 
 import needs
 import pytest
-from chat_server import Handler, Server, completion, serving
+from chat_server import ChatStub, Handler, completion, serving
 
 from hipsynth.core.program import iter_programs
 
@@ -63,7 +63,7 @@ def _recorded(handler: Handler, body: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server() -> Iterator[ChatStub]:
     with serving(_recorded) as found:
         yield found
 
@@ -71,7 +71,7 @@ def server() -> Iterator[Server]:
 GRID = ("--problem", "saxpy", "--level", "plain", "--temperature", 0.5, "--seed", 0)
 
 
-def test_each_recorded_answer_is_kept_or_has_its_reason(server: Server, tmp_path: Path) -> None:
+def test_each_recorded_answer_is_kept_or_has_its_reason(server: ChatStub, tmp_path: Path) -> None:
     out = tmp_path / "out"
     options = (*GRID, "--count", len(ANSWERS), "--price-in", 10, "--price-out", 100, "--api-key-env", "SOME_KEY")
     code, report = _llm(server.url, out, *options)

@@ -38,7 +38,7 @@ PATIENCE_S = 120.0
 ROOT = Path(__file__).resolve().parents[2]
 
 
-class Server:
+class ServeProcess:
     """A running `synth serve --port 0 --json`."""
 
     def __init__(self, folder: Path, *options: str) -> None:
@@ -105,10 +105,10 @@ def descendants(pid: int) -> set[int]:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
     needs.simulator()
     needs.sandbox()
-    running = Server(tmp_path_factory.mktemp("serve"))
+    running = ServeProcess(tmp_path_factory.mktemp("serve"))
     yield running
     if running.process.poll() is None:
         running.stop()
@@ -134,7 +134,7 @@ def verb(*words: str) -> dict[str, Any]:
     return found
 
 
-def test_a_kernel_without_main_is_predicted_and_executed_alike(server: Server) -> None:
+def test_a_kernel_without_main_is_predicted_and_executed_alike(server: ServeProcess) -> None:
     alone = {**BODY, "source": KERNEL.partition("int main")[0], "values": {"n": 4096}}
     status, predicted = server.ask("POST", "/v1/predict", alone)
     assert status == 200
@@ -146,26 +146,26 @@ def test_a_kernel_without_main_is_predicted_and_executed_alike(server: Server) -
     assert {line["line"] for line in kernel["lines"]} <= {0, 3, 4, 5}, "the lines are those of the text that was sent"
 
 
-def test_a_prediction_is_the_document_of_synth_predict(server: Server, file: Path) -> None:
+def test_a_prediction_is_the_document_of_synth_predict(server: ServeProcess, file: Path) -> None:
     status, answer = server.ask("POST", "/v1/predict", BODY)
     assert status == 200 and answer["program"]["path"] == "kernel.hip"
     assert without_times(answer) == without_times(verb("predict", str(file), "--arch", "gfx90a", "--json"))
 
 
-def test_a_job_is_the_document_of_synth_profile(server: Server, file: Path) -> None:
+def test_a_job_is_the_document_of_synth_profile(server: ServeProcess, file: Path) -> None:
     done = server.job(BODY)
     assert done["state"] == "done"
     wanted = without_times(verb("profile", str(file), "--arch", "gfx90a", "--json"))
     assert without_times(done["document"]) == wanted and wanted["results"][0]["kernels"]
 
 
-def test_a_changed_program_is_verified(server: Server) -> None:
+def test_a_changed_program_is_verified(server: ServeProcess) -> None:
     _, accepted = server.ask("POST", "/v1/verify", {**BODY, "original": KERNEL, "source": KERNEL + "// changed\n"})
     document = server.until(accepted["job"], ("done", "failed"))["document"]
     assert document["verified"] is True and document["speedup"] == pytest.approx(1.0, abs=0.05)
 
 
-def test_mistakes_are_told(server: Server) -> None:
+def test_mistakes_are_told(server: ServeProcess) -> None:
     foreign = {**BODY, "source": '#include "/etc/passwd"\n' + KERNEL}
     status, told = server.ask("POST", "/v1/predict", foreign)
     assert status == 200 and told["results"][0]["source"] == "text" and "root:" not in json.dumps(told)
@@ -177,7 +177,7 @@ def test_mistakes_are_told(server: Server) -> None:
     assert Path(f"/proc/{server.process.pid}").exists()
 
 
-def test_a_cancelled_job_really_stops(server: Server) -> None:
+def test_a_cancelled_job_really_stops(server: ServeProcess) -> None:
     _, accepted = server.ask("POST", "/v1/profile", {**BODY, "source": ENDLESS, "limit_s": 50.0})
     server.until(accepted["job"], ("running",))
     _, state = server.ask("DELETE", f"/v1/jobs/{accepted['job']}")
@@ -185,13 +185,13 @@ def test_a_cancelled_job_really_stops(server: Server) -> None:
     assert server.job({**BODY, "name": "after.hip"})["state"] == "done", "its only worker is free again"
 
 
-def test_endless_programs_end_at_their_limit(server: Server) -> None:
+def test_endless_programs_end_at_their_limit(server: ServeProcess) -> None:
     done = server.job({**BODY, "source": ENDLESS, "limit_s": 0.5})
     (result,) = done["document"]["results"]
     assert (result["status"], result["reason"]) == ("failed", "timeout")
 
 
-def test_kill_9_of_a_worker_costs_that_answer_only(server: Server) -> None:
+def test_kill_9_of_a_worker_costs_that_answer_only(server: ServeProcess) -> None:
     _, accepted = server.ask("POST", "/v1/profile", {**BODY, "source": ENDLESS, "limit_s": 50.0})
     server.until(accepted["job"], ("running",))
     for pid in server.workers():
@@ -203,7 +203,7 @@ def test_kill_9_of_a_worker_costs_that_answer_only(server: Server) -> None:
     assert "hipsynth_workers_lost 1.0" in server.ask("GET", "/metrics")[1]
 
 
-def test_a_job_tells_the_cost_of_lines(server: Server) -> None:
+def test_a_job_tells_the_cost_of_lines(server: ServeProcess) -> None:
     (result,) = server.job({**BODY, "lines": True})["document"]["results"]
     (kernel,) = result["kernels"]
     assert {row["file"] for row in kernel["lines"]} <= {"kernel.hip", ""}
@@ -220,7 +220,7 @@ def test_memory_is_flat_at_a_thousand_edits_a_minute() -> None:
     assert found["flat"] and found["typed"] == 990 and found["typed_answered"] > 0
 
 
-def test_sigterm_ends_it_with_all_its_processes(server: Server) -> None:
+def test_sigterm_ends_it_with_all_its_processes(server: ServeProcess) -> None:
     _, accepted = server.ask("POST", "/v1/profile", {**BODY, "source": ENDLESS, "limit_s": 50.0})
     server.until(accepted["job"], ("running",))
     running = descendants(server.process.pid)

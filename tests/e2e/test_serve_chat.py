@@ -9,7 +9,7 @@ import needs
 import pytest
 import training_corpus as made
 from click.testing import CliRunner
-from test_serve import BODY, KERNEL, Server
+from test_serve import BODY, KERNEL, ServeProcess
 
 from hipsynth.cli.main import cli
 from hipsynth.synth.llm.endpoint import Client, NoAnswer
@@ -19,7 +19,7 @@ ASKED = {"messages": [{"role": "user", "content": "What will this kernel do?"}],
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
     needs.package("torch")
     needs.package("transformers")
     needs.sandbox()
@@ -29,13 +29,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     words = ["train", folder / "corpus", "--config", folder / "toy.toml", "--out", folder / "model", "--json"]
     trained = CliRunner().invoke(cli, list(map(str, words)))
     assert trained.exit_code == 0 and json.loads(trained.stdout)["status"] == "finished", trained.output
-    running = Server(folder, "--model", str(folder / "model"))
+    running = ServeProcess(folder, "--model", str(folder / "model"))
     yield running
     assert running.stop() == 0
 
 
 @pytest.fixture
-def client(server: Server) -> Client:
+def client(server: ServeProcess) -> Client:
     return Client(f"{server.url}/v1", server.token)
 
 
@@ -46,7 +46,7 @@ def test_another_tool_gets_an_answer(client: Client) -> None:
     assert 0 < first.written <= ASKED["max_tokens"] and (first.written == 12) == (first.finish == "length")
 
 
-def test_a_stream_says_the_same(server: Server, client: Client) -> None:
+def test_a_stream_says_the_same(server: ServeProcess, client: Client) -> None:
     status, text = server.ask("POST", "/v1/chat/completions", {**ASKED, "stream": True})
     first, end = (line.removeprefix("data: ") for line in text.strip().split("\n\n"))
     assert (status, end) == (200, "[DONE]")
@@ -58,14 +58,14 @@ def test_messages_that_are_too_long(client: Client) -> None:
         client.ask({"messages": [{"role": "user", "content": "word " * 5000}]})
 
 
-def test_code_that_does_not_compile_is_completed(server: Server) -> None:
+def test_code_that_does_not_compile_is_completed(server: ServeProcess) -> None:
     status, answer = server.ask("POST", "/v1/predict", {**BODY, "source": KERNEL.replace("2 * a[i]", "2 * a[i")})
     (result,) = answer["results"]
     assert status == 200 and result["source"] == "completed" and result["metrics"]["L1_Cache_Bandwidth"] > 0
     assert any("does not compile" in note for note in result["notes"])
 
 
-def test_a_client_that_goes_away_leaves_the_model_free(server: Server, client: Client) -> None:
+def test_a_client_that_goes_away_leaves_the_model_free(server: ServeProcess, client: Client) -> None:
     hasty = Client(f"{server.url}/v1", server.token, timeout_s=0.2)
     with pytest.raises(NoAnswer):
         hasty.ask({**ASKED, "messages": [{"role": "user", "content": "again " * 80}], "max_tokens": 600})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import needs
 import pytest
-from test_serve import Server
+from test_serve import ServeProcess
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 EXAMPLES = "15"
@@ -23,7 +23,7 @@ NOT_MEANT = "positive_data_acceptance,use_after_free"
 def test_every_answer_is_as_described(tmp_path: Path, seed: str) -> None:
     needs.simulator()
     needs.sandbox()
-    server = Server(tmp_path)
+    server = ServeProcess(tmp_path)
     command = "from schemathesis.cli import schemathesis; schemathesis()"
     header = f"Authorization: Bearer {server.token}"
     options = ["--max-examples", EXAMPLES, "--seed", seed, "--request-timeout", "120", "--no-color"]

@@ -48,12 +48,12 @@ def test_the_lock_file_names_no_other_registry() -> None:
 @pytest.mark.full
 def test_two_builds_are_equal(tmp_path: Path) -> None:
     try:
-        first = vsix.build(tmp_path / "first.vsix", check=True)
+        first = vsix.build_extension(tmp_path / "first.vsix", check=True)
     except BuildFailed as error:
         if "is the package index reachable?" in str(error):
             pytest.skip(str(error).splitlines()[0])
         raise
-    assert first.read_bytes() == vsix.build(tmp_path / "second.vsix", check=False).read_bytes()
+    assert first.read_bytes() == vsix.build_extension(tmp_path / "second.vsix", check=False).read_bytes()
 
 
 needs_browser = pytest.mark.skipif(find_chromium() is None, reason="Chromium is not installed")

@@ -8,7 +8,7 @@ from typing import Any
 
 import needs
 import pytest
-from test_serve import Server
+from test_serve import ServeProcess
 
 from tools import bundle_editor, vsix
 from tools.screenshots import PICTURES, find_chromium, shrink_picture
@@ -26,18 +26,18 @@ def update_picture(page: Any, name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
     if find_chromium() is None:
         pytest.skip("needs Debian's chromium")
     needs.simulator()
     needs.sandbox()
-    running = Server(tmp_path_factory.mktemp("serve"))
+    running = ServeProcess(tmp_path_factory.mktemp("serve"))
     yield running
     running.stop()
 
 
 @pytest.fixture(params=["light", "dark"])
-def page(request: pytest.FixtureRequest, server: Server) -> Iterator[Any]:
+def page(request: pytest.FixtureRequest, server: ServeProcess) -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as tools:

@@ -31,7 +31,7 @@ def code(arch: str) -> tuple[bytes, str]:
     return build.code_object.read_bytes(), build.disassembly.read_text()
 
 
-class SimDevice(device.SimDevice):
+class KernelTestDevice(device.SimDevice):
     """One device with the test module loaded."""
 
     def __init__(self, name: str, **options: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sim_device import SimDevice
+from sim_device import KernelTestDevice
 
 from hipsynth.profiling import metrics
 
@@ -14,7 +14,7 @@ ON_DEMAND = {f"SQ_INSTS_VALU_MFMA_{kind}{element}" for kind in ("", "MOPS_") for
 
 @pytest.mark.parametrize("name", ["mi250", "mi300x"])
 def test_every_counter_of_the_table_is_set_and_no_other(name: str) -> None:
-    device = SimDevice(name)
+    device = KernelTestDevice(name)
     at = device.upload(np.ones(1024, np.float32))
     counters = device.launch("some_lanes_fma", (2,), (128,), "Qii", at, 64, 3)["counters"]
     facts = metrics.metric_table()

@@ -6,7 +6,7 @@ import signal
 
 import numpy as np
 import pytest
-from sim_device import SimDevice, core
+from sim_device import KernelTestDevice, core
 
 BOTH = pytest.mark.parametrize("name", ["mi250", "mi300x"])
 
@@ -16,7 +16,7 @@ def test_recursive_calls_use_the_stack_of_each_lane(name: str) -> None:
     def recurse(n: int, p: np.ndarray) -> int:
         return 1 if n <= 1 else n + recurse(n - 1, p) * int(p[n & 3])
 
-    device = SimDevice(name)
+    device = KernelTestDevice(name)
     numbers = np.array([3, 1, 2, 4], np.int32)
     out = np.zeros(64, np.int32)
     at = device.upload(out)
@@ -26,7 +26,7 @@ def test_recursive_calls_use_the_stack_of_each_lane(name: str) -> None:
 
 @BOTH
 def test_constants_globals_and_relocated_pointers(name: str) -> None:
-    device = SimDevice(name)
+    device = KernelTestDevice(name)
     out = np.zeros(64, np.int32)
     at = device.upload(out)
     device.launch("globals", (1,), (64,), "Q", at)
@@ -38,7 +38,7 @@ def test_constants_globals_and_relocated_pointers(name: str) -> None:
 @BOTH
 @pytest.mark.parametrize("block", [(64, 1, 1), (5, 7, 2), (1, 1, 1), (3, 1, 33)])
 def test_work_item_and_group_ids_in_three_dimensions(name: str, block: tuple[int, int, int]) -> None:
-    device = SimDevice(name)
+    device = KernelTestDevice(name)
     threads, groups = int(np.prod(block)), 2 * 3 * 2
     out = np.full(threads * groups, -1, np.int32)
     at = device.upload(out)
@@ -49,7 +49,7 @@ def test_work_item_and_group_ids_in_three_dimensions(name: str, block: tuple[int
 
 @BOTH
 def test_dynamic_lds_barriers_and_shuffles(name: str) -> None:
-    device = SimDevice(name)
+    device = KernelTestDevice(name)
     data = np.arange(200, dtype=np.int32)
     at = device.upload(data)
     device.launch("reverse", (1,), (200,), "Q", at, lds=800)
@@ -59,7 +59,7 @@ def test_dynamic_lds_barriers_and_shuffles(name: str) -> None:
 @BOTH
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_generic_pointers_reach_global_lds_and_private_memory(name: str, which: int) -> None:
-    device = SimDevice(name)
+    device = KernelTestDevice(name)
     out = np.zeros(128, np.int32)
     at = device.upload(out)
     device.launch("generic", (1,), (64,), "Qi", at, which)
@@ -74,7 +74,7 @@ def test_private_arrays_indexed_at_run_time(name: str) -> None:
             local[(i * 7 + n) & 63] = i * n
         return sum(local[(i * step) & 63] * (i + 1) for i in range(n))
 
-    device = SimDevice(name)
+    device = KernelTestDevice(name)
     steps = np.array([3, 5] + [0] * 62, np.int32)
     at = device.upload(steps)
     device.launch("stack", (1,), (64,), "Qi", at, 9)
@@ -83,7 +83,7 @@ def test_private_arrays_indexed_at_run_time(name: str) -> None:
 
 @BOTH
 def test_atomics_sum_over_all_work_groups(name: str) -> None:
-    device = SimDevice(name)
+    device = KernelTestDevice(name)
     at = device.upload(np.zeros(1, np.int32))
     device.launch("add_to_one", (50,), (100,), "Q", at)
     assert device.download(at, np.zeros(1, np.int32))[0] == 50 * sum(range(100))
@@ -92,7 +92,7 @@ def test_atomics_sum_over_all_work_groups(name: str) -> None:
 @BOTH
 def test_contended_compare_and_swap_retries_seldom(name: str) -> None:
     waves = 4000  # if every try cost a turn of all other waves, this would be millions of tries
-    device = SimDevice(name)
+    device = KernelTestDevice(name)
     at = device.upload(np.zeros(1, np.float32))
     result = device.launch("add_floats", (waves // 4,), (256,), "Q", at)
     assert device.download(at, np.zeros(1, np.float32))[0] == waves * 64
@@ -102,7 +102,7 @@ def test_contended_compare_and_swap_retries_seldom(name: str) -> None:
 @BOTH
 @pytest.mark.parametrize("poll_with_atomics", [0, 1])
 def test_waves_that_wait_for_another_work_group_make_progress(name: str, poll_with_atomics: int) -> None:
-    device = SimDevice(name, max_wave_instructions=1_000_000)
+    device = KernelTestDevice(name, max_wave_instructions=1_000_000)
     groups = 200
     flag, out = device.upload(np.zeros(1, np.int32)), np.zeros(groups, np.int32)
     at = device.upload(out)
@@ -112,7 +112,7 @@ def test_waves_that_wait_for_another_work_group_make_progress(name: str, poll_wi
 
 @BOTH
 def test_a_spin_lock_gives_mutual_exclusion(name: str) -> None:
-    device = SimDevice(name, max_wave_instructions=10_000_000)
+    device = KernelTestDevice(name, max_wave_instructions=10_000_000)
     lock, guarded = device.upload(np.zeros(1, np.int32)), device.upload(np.zeros(1, np.int32))
     device.launch("spin_lock", (100,), (64,), "QQ", lock, guarded)
     assert device.download(guarded, np.zeros(1, np.int32))[0] == 100
@@ -120,13 +120,13 @@ def test_a_spin_lock_gives_mutual_exclusion(name: str) -> None:
 
 @BOTH
 def test_buffered_printf(name: str) -> None:
-    text = SimDevice(name).launch("say", (1,), (2,), "i", 5)["printf"]
+    text = KernelTestDevice(name).launch("say", (1,), (2,), "i", 5)["printf"]
     assert text == b"lane 0 of  0.62%\nlane 1 of  0.62%\n"
 
 
 @BOTH
 def test_out_of_bounds_names_kernel_instruction_lane_and_allocation(name: str) -> None:
-    device = SimDevice(name)
+    device = KernelTestDevice(name)
     at = device.upload(np.zeros(100, np.int32))
     with pytest.raises(core.SimError) as caught:
         device.launch("out_of_bounds", (1,), (64,), "Qi", at, 60)
@@ -139,7 +139,7 @@ def test_out_of_bounds_names_kernel_instruction_lane_and_allocation(name: str) -
 @BOTH
 @pytest.mark.parametrize(("kernel", "reason"), [("forever", "instruction_limit"), ("abort_it", "trap")])
 def test_endless_loops_and_traps_are_results_with_a_reason(name: str, kernel: str, reason: str) -> None:
-    device = SimDevice(name, max_wave_instructions=100_000)
+    device = KernelTestDevice(name, max_wave_instructions=100_000)
     at = device.upload(np.zeros(1, np.int32))
     with pytest.raises(core.SimError) as caught:
         device.launch(kernel, (1,), (64,), "Q", at)
@@ -153,7 +153,7 @@ def test_the_handler_of_a_signal_ends_a_launch_that_is_timed() -> None:
     def stop(*_: object) -> None:
         raise Stopped
 
-    device = SimDevice("mi300x")
+    device = KernelTestDevice("mi300x")
     at = device.upload(np.zeros(1, np.int32))
     before = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, 0.2)
@@ -167,7 +167,7 @@ def test_the_handler_of_a_signal_ends_a_launch_that_is_timed() -> None:
 
 @BOTH
 def test_ended_waves_count_as_arrived_at_a_barrier(name: str) -> None:
-    device = SimDevice(name)
+    device = KernelTestDevice(name)
     at = device.upload(np.zeros(128, np.int32))
     device.launch("one_thread_waits", (1,), (128,), "Q", at)
     assert device.download(at, np.zeros(128, np.int32)).tolist() == [0] * 64 + [1] * 64
@@ -176,7 +176,7 @@ def test_ended_waves_count_as_arrived_at_a_barrier(name: str) -> None:
 @BOTH
 @pytest.mark.parametrize("damage", ["truncate", "zero", "text"])
 def test_a_damaged_code_object_is_refused(name: str, damage: str) -> None:
-    device = SimDevice(name)
+    device = KernelTestDevice(name)
     from sim_device import code
 
     elf, text = code(device.table.arch)
@@ -187,7 +187,7 @@ def test_a_damaged_code_object_is_refused(name: str, damage: str) -> None:
 
 
 def test_private_memory_of_a_wave_is_a_whole_number_of_kib() -> None:
-    device = SimDevice("mi300x")
+    device = KernelTestDevice("mi300x")
     out = np.zeros(100, np.uint32)
     at = device.upload(out)
     result = device.launch("private_base", (100,), (64,), "QQ", at, device.upload(np.zeros(300, np.int32)))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sim_device import SimDevice, core
+from sim_device import KernelTestDevice, core
 
 from hipsynth.simulator import device
 
@@ -76,7 +76,7 @@ def test_results_do_not_depend_on_threads(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", DEVICES)
 def test_waves_that_wait_for_another_work_group_make_progress(name: str) -> None:
-    d = SimDevice(name, count=False)
+    d = KernelTestDevice(name, count=False)
     flag, out = d.upload(np.zeros(1, np.int32)), d.upload(np.zeros(64, np.int32))
     for poll_with_atomics in (0, 1):
         d.core.write(flag, np.zeros(4, np.uint8))
@@ -85,7 +85,7 @@ def test_waves_that_wait_for_another_work_group_make_progress(name: str) -> None
 
 
 def test_the_error_of_the_first_work_group_is_reported() -> None:
-    d = SimDevice("mi250", count=False)
+    d = KernelTestDevice("mi250", count=False)
     data = d.core.allocate(4096)
     with pytest.raises(core.SimError) as caught:
         d.launch("ids", (4000,), (256,), "Q", data)
@@ -94,7 +94,7 @@ def test_the_error_of_the_first_work_group_is_reported() -> None:
 
 
 def test_endless_kernels_end_at_the_limit() -> None:
-    d = SimDevice("mi250", count=False, max_wave_instructions=5_000_000)
+    d = KernelTestDevice("mi250", count=False, max_wave_instructions=5_000_000)
     out = d.core.allocate(4096)
     with pytest.raises(core.SimError) as caught:
         d.launch("fma_chain", (4,), (256,), "Qi", out, 1 << 30)
@@ -103,7 +103,7 @@ def test_endless_kernels_end_at_the_limit() -> None:
 
 @pytest.mark.parametrize("name", DEVICES)
 def test_ended_waves_count_as_arrived_at_a_barrier(name: str) -> None:
-    d = SimDevice(name, count=False)
+    d = KernelTestDevice(name, count=False)
     data = d.upload(np.zeros(256, np.int32))
     d.launch("one_thread_waits", (1,), (256,), "Q", data)
     assert d.download(data, np.zeros(256, np.int32))[64:].all()

@@ -12,9 +12,9 @@ from hipsynth.profiling.metrics import bottleneck
 from hipsynth.simulator import devices
 from hipsynth.simulator.limits import RunLimits
 from studies import gallery, handwritten
-from studies.handwritten import Figures, Step
+from studies.handwritten import Figures, HandwrittenStep
 
-STEPS = list(handwritten.steps())
+STEPS = list(handwritten.list_steps())
 BY_NAME = {step.name: step for step in STEPS}
 PROBLEMS = gallery.by_problem()
 SAMPLE = STEPS[::35]
@@ -47,22 +47,22 @@ def test_steps_follow_each_other(problem: str) -> None:
 
 
 def test_the_gallery_has_a_section_for_every_problem() -> None:
-    assert list(gallery.sections(gallery.PAGE.read_text())) == list(PROBLEMS)
+    assert list(gallery.split_sections(gallery.PAGE.read_text())) == list(PROBLEMS)
 
 
-def check_results(step: Step) -> None:
+def check_results(step: HandwrittenStep) -> None:
     """At a small size, where every grid runs in full, the program's own check passes."""
     for arch in devices.list_architectures():
-        done = handwritten.run(step, arch, step.check, ALL_IN_FULL)
+        done = handwritten.profile_step(step, arch, step.check, ALL_IN_FULL)
         assert (done.status, done.exit_code) == ("ok", 0), f"{arch}: {done.message} {done.stdout}"
 
 
-def profiled(step: Step) -> dict[str, Figures]:
-    return gallery.profiled([step])[step.name]
+def profiled(step: HandwrittenStep) -> dict[str, Figures]:
+    return gallery.profile_steps([step])[step.name]
 
 
 @pytest.mark.parametrize("step", SAMPLE, ids=lambda step: step.name)
-def test_a_program_does_what_its_header_says(step: Step) -> None:
+def test_a_program_does_what_its_header_says(step: HandwrittenStep) -> None:
     check_results(step)
     before = profiled(BY_NAME[step.after]) if step.after else None
     assert not handwritten.complaints(step, profiled(step), before)
@@ -70,7 +70,7 @@ def test_a_program_does_what_its_header_says(step: Step) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("step", [step for step in STEPS if step not in SAMPLE], ids=lambda step: step.name)
-def test_every_program_checks_its_results(step: Step) -> None:
+def test_every_program_checks_its_results(step: HandwrittenStep) -> None:
     check_results(step)
 
 
@@ -79,10 +79,10 @@ def test_every_program_checks_its_results(step: Step) -> None:
 def test_every_step_does_what_its_header_says(problem: str) -> None:
     """And its row of docs/reference/gallery.md is fresh: `python -m studies.gallery PROBLEM` rewrites a section."""
     steps = PROBLEMS[problem]
-    found = gallery.profiled(steps)
+    found = gallery.profile_steps(steps)
     assert not [text for s in steps for text in handwritten.complaints(s, found[s.name], found.get(s.after))]
-    page = gallery.sections(gallery.PAGE.read_text())
-    assert page[problem].rstrip("\n") == gallery.section(steps, found).rstrip("\n")
+    page = gallery.split_sections(gallery.PAGE.read_text())
+    assert page[problem].rstrip("\n") == gallery.render_section(steps, found).rstrip("\n")
 
 
 class Made(Figures):
@@ -104,10 +104,10 @@ def made(unit: str, duration: float) -> Mapping[str, Figures]:
     return {arch: Made(unit, duration) for arch in devices.recorded_architectures()}
 
 
-def header(tmp_path: Path, *lines: str) -> Step:
+def header(tmp_path: Path, *lines: str) -> HandwrittenStep:
     path = tmp_path / "b.hip"
     path.write_text("".join(f"// {line}\n" for line in lines) + "int main() {}\n")
-    return handwritten.read(path)
+    return handwritten.read_step(path)
 
 
 def test_a_wrong_header_is_found(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sim_device import SimDevice
+from sim_device import KernelTestDevice
 
 from hipsynth.profiling import metrics
 
@@ -15,7 +15,7 @@ WAVES, STEPS = 6, 37
 
 
 def run(name: str, kernel: str, lanes: int) -> dict[str, Any]:
-    device = SimDevice(name)
+    device = KernelTestDevice(name)
     at = device.upload(np.ones(1024, np.float32))
     return device.launch(kernel, (WAVES // 2,), (128,), "Qii", at, lanes, STEPS)
 
@@ -50,7 +50,7 @@ def test_active_threads_lie_between_the_branch_and_a_full_wave(name: str) -> Non
 
 @BOTH
 def test_every_metric_has_a_value_in_the_simulator(name: str) -> None:
-    device = SimDevice(name)
+    device = KernelTestDevice(name)
     a, b, c = (device.core.allocate(1 << 20) for _ in range(3))
     result = device.launch("copy_f64", (512,), (256,), "QQQii", a, b, c, 1 << 17, 1)
     values = metrics.compute_metrics(result["counters"], result["duration_ns"], device.table.arch)
@@ -63,7 +63,7 @@ def test_every_metric_has_a_value_in_the_simulator(name: str) -> None:
 
 @BOTH
 def test_exact_bytes_are_those_of_active_lanes(name: str) -> None:
-    device = SimDevice(name)
+    device = KernelTestDevice(name)
     a, b, c = (device.core.allocate(1 << 16) for _ in range(3))
     count = 1000  # 15 full waves and 40 lanes of another
     result = device.launch("copy_f64", (8,), (128,), "QQQii", a, b, c, count, 1)
@@ -78,7 +78,7 @@ def test_exact_bytes_are_those_of_active_lanes(name: str) -> None:
 
 @BOTH
 def test_exact_bytes_tell_the_lds_and_atomics_apart(name: str) -> None:
-    device = SimDevice(name)
+    device = KernelTestDevice(name)
     data = device.upload(np.arange(128, dtype=np.int32))
     counters = device.launch("reverse", (1,), (128,), "Q", data, lds=512)["counters"]
     assert counters["EXACT_LDS_BYTES"] == 2 * 4 * 128  # the shuffle goes through the LDS's crossbar, not its memory
@@ -100,7 +100,7 @@ def test_sum_counters_equal_the_sum_of_their_parts(name: str) -> None:
 
 @BOTH
 def test_lds_time_does_not_depend_on_active_lanes(name: str) -> None:
-    device = SimDevice(name)
+    device = KernelTestDevice(name)
     data = device.upload(np.arange(128, dtype=np.int32))
     cycles = [
         device.launch("reverse", (1,), (lanes,), "Q", data, lds=512)["counters"]["SQ_LDS_IDX_ACTIVE"]

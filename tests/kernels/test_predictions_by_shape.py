@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from hipsynth.cli.main import cli
 from hipsynth.profiling.preview.programs import MOST_PREVIEWS
 from hipsynth.training.data.dataset import load_samples
-from studies.preview_errors import compare
+from studies.preview_errors import compare_samples
 
 # A kernel launched in three shapes, two of them longer, and another instance, which is much lighter.
 SHAPES = """#include <hip/hip_runtime.h>
@@ -71,7 +71,7 @@ def test_every_kernel_of_a_run_is_scored(shapes: Path, tmp_path: Path) -> None:
     assert [sample.kernel for sample in load_samples(tmp_path / "corpus")] == ["scale<2>"]
     samples = load_samples(tmp_path / "corpus", every_kernel=True)
     assert [sample.kernel for sample in samples] == ["scale<2>", "scale<3>"]
-    rows = compare(samples, workers=1)
+    rows = compare_samples(samples, workers=1)
     assert {row.kernel for row in rows} == {"scale<2>", "scale<3>"}
     assert all(row.off < 1.15 for row in rows), rows
 

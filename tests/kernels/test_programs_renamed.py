@@ -55,7 +55,7 @@ def check(path: Path, tmp_path: Path) -> None:
     require_compiler()
     copy = tmp_path / f"{path.stem}.hip"
     copy.write_bytes(renamed(path, seed=5))
-    arguments = handwritten.read(path).check if path in HANDWRITTEN else ()
+    arguments = handwritten.read_step(path).check if path in HANDWRITTEN else ()
     assert behaviour(copy, tmp_path / "after", arguments) == behaviour(path, tmp_path / "before", arguments)
 
 

@@ -28,7 +28,7 @@ def test_every_work_group_computes_its_tiles(name: str) -> None:
     a, b = (random.integers(-2, 3, (size, size)).astype(np.float16) for _ in range(2))
     tiles = size // rows * (size // COLUMNS)
     groups = tiles if name == "gemm" else tiles // 2
-    with bench.device("mi300x", "xcd") as device:
+    with bench.open_device("mi300x", "xcd") as device:
         found = launch(device, f"{name}_plain", groups, a, b)
     expected = a.astype(np.float32) @ b.astype(np.float32)
     assert (found == expected).all()

@@ -10,7 +10,7 @@ import pytest
 from hipsynth.simulator.device import SimDevice
 from studies.validation import bench, calls
 from studies.validation.comparisons import kernel_times
-from studies.validation.frame import recorded
+from studies.validation.frame import read_recording
 
 STEPS, LINE_BYTES = 64, 128
 
@@ -21,7 +21,7 @@ def waited(run: dict[str, Any], *levels: str) -> float:
 
 def test_overlapping_vector_and_scalar_loads_cost_one_round_trip() -> None:
     taps = 64
-    with bench.device("mi300a", "kernel_times", "-O2") as device:
+    with bench.open_device("mi300a", "kernel_times", "-O2") as device:
         arrays = [device.core.allocate(4096) for _ in range(4)]
         run = device.launch("fir", (1,), (256,), "QQQQI", *arrays, taps)
         cycles = waited(run, "l1") * device.table["vl1d.latency_cycles"]
@@ -31,7 +31,7 @@ def test_overlapping_vector_and_scalar_loads_cost_one_round_trip() -> None:
 
 
 def test_a_hit_on_a_pending_line_waits_for_it() -> None:
-    with bench.device("mi300a", "benches") as device:
+    with bench.open_device("mi300a", "benches") as device:
         xcds = int(device.table["topology.xcds"])
         buffer = device.core.allocate((STEPS + 1) * LINE_BYTES)
         chain = np.zeros((STEPS + 1, LINE_BYTES // 8), np.uint64)
@@ -57,7 +57,7 @@ def test_a_sampled_loop_takes_the_time_of_the_full_one(
         return [(launch(steps), 1)]
 
     def time() -> float:
-        with bench.device("mi300a", "kernel_times", "-O2", **calls.OPTIONS) as device:
+        with bench.open_device("mi300a", "kernel_times", "-O2", **calls.OPTIONS) as device:
             return microseconds(kernel_times.BENCHMARKS[benchmark](device, size), device)
 
     part = time()
@@ -82,10 +82,10 @@ SIZES = {
 
 @pytest.mark.parametrize("name", SIZES)
 def test_small_benchmarks_take_nearly_their_recorded_time(name: str) -> None:
-    recording = recorded("kernel_times", calls.BenchmarkTimes)
+    recording = read_recording("kernel_times", calls.BenchmarkTimes)
     (found,) = [benchmark for benchmark in recording.benchmark if benchmark.name == name]
     (theirs,) = [us for *size, us in found.rows if tuple(size) == SIZES[name]]
-    with bench.device("mi300a", "kernel_times", "-O2", **calls.OPTIONS) as device:
+    with bench.open_device("mi300a", "kernel_times", "-O2", **calls.OPTIONS) as device:
         simulated = microseconds(kernel_times.BENCHMARKS[name](device, *SIZES[name]), device)
     # Calls of kmeans find in the L2 what the one before read, and ours do not: see the study of kernel times.
     assert simulated == pytest.approx(theirs, rel=0.33 if name == "kmeans" else 0.2)

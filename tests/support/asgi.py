@@ -12,7 +12,7 @@ PORT, TOKEN = 8765, "t" * 43
 
 
 @dataclass
-class Answer:
+class HttpReply:
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
@@ -37,13 +37,13 @@ class AsgiClient:
         headers: Mapping[str, str] | None = None,
         parts: Sequence[bytes] | None = None,
         gone: asyncio.Event | None = None,
-    ) -> Answer:
+    ) -> HttpReply:
         path, _, query = target.partition("?")
         chunks = list(parts or [b"" if body is None else json.dumps(body).encode()])
         given = {**self.headers, "content-type": "application/json", **(headers or {})}
         if parts is None:
             given = {"content-length": str(len(chunks[0])), **given}
-        answer = Answer()
+        answer = HttpReply()
 
         async def receive() -> dict[str, Any]:
             if chunks:

@@ -15,7 +15,7 @@ Reply = Callable[["Handler", dict[str, Any]], None]
 class Handler(BaseHTTPRequestHandler):
     """Keeps each request, and passes it to the server's reply function."""
 
-    server: Server
+    server: ChatStub
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -36,7 +36,7 @@ class Handler(BaseHTTPRequestHandler):
         """Nothing on stderr."""
 
 
-class Server(ThreadingHTTPServer):
+class ChatStub(ThreadingHTTPServer):
     """A server with its reply function and what it was asked: (path, body, Authorization) of each request."""
 
     daemon_threads = True
@@ -54,8 +54,8 @@ class Server(ThreadingHTTPServer):
 
 
 @contextlib.contextmanager
-def serving(reply: Reply) -> Iterator[Server]:
-    server = Server(reply)
+def serving(reply: Reply) -> Iterator[ChatStub]:
+    server = ChatStub(reply)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     try:

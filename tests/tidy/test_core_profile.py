@@ -35,7 +35,7 @@ def test_functions_that_changed_are_found(text: str) -> None:
     """With one function's hash another than its source's, as after an edit, that one is named and no other."""
     source = profile_core.NATIVE / "execute" / "bank_costs.cpp"
     fits = {function.name for function, _ in profile_core.outdated(text, [source])}
-    edited = next(f for f in profile_core.read(text) if f.name not in fits and not f.name.startswith("_ZNS"))
+    edited = next(f for f in profile_core.read_profile(text) if f.name not in fits and not f.name.startswith("_ZNS"))
     hash_line = re.search(r"# Func Hash:\n(\d+)\n", edited.text)
     assert hash_line
     other = edited.text.replace(hash_line[1], str(int(hash_line[1]) + 1), 1)
@@ -44,7 +44,7 @@ def test_functions_that_changed_are_found(text: str) -> None:
 
 
 def test_the_profile_is_small_and_omits_functions_that_never_ran(text: str) -> None:
-    functions = profile_core.read(text)
+    functions = profile_core.read_profile(text)
     assert all(function.weight for function in functions)
     assert len({function.name for function in functions}) == len(functions)
     assert len(text) < 300_000

@@ -82,12 +82,12 @@ def test_a_dead_name_is_found() -> None:
 
 
 def test_constants_on_the_model_pages_are_those_of_the_device_tables() -> None:
-    assert not model_pages.stale(), "run `python -m tools.model_pages`"
+    assert not model_pages.find_stale(), "run `python -m tools.model_pages`"
 
 
 def test_every_constant_of_a_device_is_on_a_page() -> None:
     pages = "".join(path.read_text() for path in model_pages.PAGES.glob("*.md"))
-    missing = {name for name, *_ in model_pages.constants() if f"`{name}`" not in pages}
+    missing = {name for name, *_ in model_pages.list_constants() if f"`{name}`" not in pages}
     assert not missing
 
 

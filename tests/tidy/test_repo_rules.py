@@ -94,7 +94,7 @@ ALLOWED |= {
 OUTSIDE = ("studies", "benchmarks", "tools", "tests")  # of the wheel: they may import everything of it
 MAX_FUNCTION_LINES = 70
 MOST_LONG_FUNCTIONS = 24  # of over 40 lines; lower it with the figure
-MOST_WIDE_FUNCTIONS = 51  # of over six parameters; likewise
+MOST_WIDE_FUNCTIONS = 50  # of over six parameters; likewise
 MAX_FILE_LINES = 500
 
 

@@ -223,7 +223,7 @@ def creation_failure(problem: str) -> MissingDependency:
     return MissingDependency("the sandbox could not be created", cause=problem, remedy="see `synth doctor`")
 
 
-class _Pool:
+class _JailPool:
     """The idle jails of this process, the most recently used last."""
 
     def __init__(self) -> None:
@@ -256,7 +256,7 @@ class _Pool:
             old.close()
 
 
-_pool = _Pool()
+_pool = _JailPool()
 
 
 @contextlib.contextmanager

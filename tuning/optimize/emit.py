@@ -63,7 +63,7 @@ def emit_program(
         if plan == TransformationPlan():
             continue
         helpers |= {transformation.helper for transformation in list_planned(plan) if transformation.helper}
-        changed = _Writer(program, kernel, plan, blocks.get(kernel.name, (1, 1, 1))).edits()
+        changed = _PlanWriter(program, kernel, plan, blocks.get(kernel.name, (1, 1, 1))).edits()
         guard = (guards or {}).get(kernel.name)
         edits += changed if guard is None else guard_edits(program, kernel, changed, guard)
     if helpers:
@@ -102,7 +102,7 @@ def _has_coordinate_macro(program: ParsedProgram, kernel: KernelDefinition) -> b
 
 
 @dataclass(frozen=True)
-class _Writer:
+class _PlanWriter:
     program: ParsedProgram
     kernel: KernelDefinition
     plan: TransformationPlan

@@ -54,12 +54,12 @@ def _find_edits(program: ParsedProgram, kernel: KernelDefinition) -> Iterator[Ed
     body = Body(program, kernel)
     body.check_plain()
     statements = parse_statements(program.tokens, kernel.first, kernel.last)
-    yield from _Writer(body).edit_siblings(statements, True)
+    yield from _RegisterSumWriter(body).edit_siblings(statements, True)
     yield from edit_loop_atomics(body, statements)
 
 
 @dataclass
-class _Writer:
+class _RegisterSumWriter:
     body: Body
     names: set[str] = field(default_factory=set)  # that the new code declares
 

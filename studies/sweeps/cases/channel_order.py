@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
 from hipsynth.simulator.native_core import Dispatch
-from studies.sweeps.sweep import TIME, SweepPoint, cold, series, time_us, within
+from studies.sweeps.sweep import TIME, SweepPoint, check_within, group_series, launch_cold, time_us
 
 TITLE = "L2 channels, all at once or one after the other"
 DEMANDS = """One wave on each CU reads the same 4096 blocks of 256 bytes, each once, sixteen at a time, in an order
@@ -30,14 +30,14 @@ IN_TURN, FRESH = "blocks in turn", "with an empty vL1D"
 SLACK, SLOWER = 0.01, 1.2
 
 
-def measure(device: SimDevice) -> Iterator[SweepPoint]:
+def measure_points(device: SimDevice) -> Iterator[SweepPoint]:
     cus = int(device.table["topology.cus"])
     data = device.core.allocate(BLOCK << BITS)
     for skip in SKIPS:
-        run = cold(device, "blocks_in_turn", cus, WAVE, "Qii", data, BITS, skip)
+        run = launch_cold(device, "blocks_in_turn", cus, WAVE, "Qii", data, BITS, skip)
         yield _point(device, IN_TURN, BLOCK << skip, run)
     for step in (0, 1):
-        run = cold(device, "fresh_blocks", cus * FRESH_GROUPS, FRESH_ITEMS, "Qii", data, FRESH_LOADS, step)
+        run = launch_cold(device, "fresh_blocks", cus * FRESH_GROUPS, FRESH_ITEMS, "Qii", data, FRESH_LOADS, step)
         yield _point(device, FRESH, BLOCK * step, run)
 
 
@@ -48,12 +48,12 @@ def _point(device: SimDevice, name: str, stride: int, run: Dispatch) -> SweepPoi
     return SweepPoint(name, stride, {TIME: time_us(run), BUSIEST: busiest, BOUND: bound})
 
 
-def failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
-    curves = series(points)
+def find_failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
+    curves = group_series(points)
     wrong: list[str] = []
     spread = curves[IN_TURN][0].values[TIME]
     for point in curves[IN_TURN]:
-        wrong += within(point, TIME, spread * (1 - SLACK), float("inf"))
+        wrong += check_within(point, TIME, spread * (1 - SLACK), float("inf"))
     curve, many = curves[FRESH]
-    wrong += within(curve, TIME, max(curve.values[BOUND], SLOWER * many.values[TIME]), float("inf"))
+    wrong += check_within(curve, TIME, max(curve.values[BOUND], SLOWER * many.values[TIME]), float("inf"))
     return wrong

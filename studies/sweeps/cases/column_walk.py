@@ -11,12 +11,12 @@ from studies.sweeps.sweep import (
     HITS,
     TIME,
     SweepPoint,
-    cold,
+    check_within,
+    find_falls,
+    group_series,
     hit_rate,
-    rising,
-    series,
+    launch_cold,
     time_us,
-    within,
 )
 
 TITLE = "Columns by row pitch and number of rows"
@@ -42,12 +42,12 @@ WAVE = 64
 KEPT, SLACK = 2.0, 0.01  # points of the hit rate; share of the time
 
 
-def measure(device: SimDevice) -> Iterator[SweepPoint]:
+def measure_points(device: SimDevice) -> Iterator[SweepPoint]:
     data = device.core.allocate((PITCHES[-1] + PADDING) * ROWS[-1])
     columns = int(device.table["vl1d.line_bytes"]) // 4
     for pitch in (size + padding for size in PITCHES for padding in (0, PADDING)):
         for rows in ROWS:
-            run = cold(device, KERNEL, 1, rows, "QIi", data, pitch, columns)
+            run = launch_cold(device, KERNEL, 1, rows, "QIi", data, pitch, columns)
             values = {HITS: hit_rate([run], rows * columns), TIME: time_us(run)}
             padded = ", padded" if pitch % PITCHES[0] else ""
             yield SweepPoint(f"{rows} rows{padded}", pitch, values)
@@ -60,7 +60,7 @@ def rows_kept(pitch: float, table: DeviceTable) -> float:
     return table["vl1d.ways"] * sets / math.gcd(int(pitch // line), sets)
 
 
-def failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
+def find_failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
     most = 100 - 100 / (table["vl1d.line_bytes"] / 4)
     wrong: list[str] = []
     for point in points:
@@ -68,8 +68,8 @@ def failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
         is_kept = rows <= rows_kept(point.x, table)
         thrashes = not is_kept and point.x % PITCHES[0] == 0
         high = min(most, 100 * WAVE / rows) if thrashes and rows > WAVE else 0 if thrashes else most
-        wrong += within(point, HITS, most - KEPT if is_kept else 0, high + 1e-6)
-    for name, curve in series(points).items():
+        wrong += check_within(point, HITS, most - KEPT if is_kept else 0, high + 1e-6)
+    for name, curve in group_series(points).items():
         if "padded" not in name:
-            wrong += rising(curve, TIME, SLACK)
+            wrong += find_falls(curve, TIME, SLACK)
     return wrong

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
 from hipsynth.simulator.native_core import Dispatch
-from studies.sweeps.sweep import SweepPoint, cold, cycles, series, within
+from studies.sweeps.sweep import SweepPoint, check_within, count_cycles, group_series, launch_cold
 
 TITLE = "Length of a loop's iterations"
 DEMANDS = """A loop of n dependent additions on one CU. A lone wave on each SIMD takes four cycles for each
@@ -27,11 +27,11 @@ SIMDS, WAVE = 4, 64
 LINEAR, HIDDEN, LONG = 0.01, 0.05, 16  # from LONG instructions on, additions dominate
 
 
-def measure(device: SimDevice) -> Iterator[SweepPoint]:
+def measure_points(device: SimDevice) -> Iterator[SweepPoint]:
     table = device.table
     for waves in PER_SIMD:
         for length in LENGTHS:
-            runs = [cold(device, f"chain_{length}", 1, waves * SIMDS * WAVE, "i", rounds) for rounds in ROUNDS]
+            runs = [launch_cold(device, f"chain_{length}", 1, waves * SIMDS * WAVE, "i", rounds) for rounds in ROUNDS]
             count = ROUNDS[1] - ROUNDS[0]
 
             def each(what: str, runs: list[Dispatch] = runs, loops: int = count * waves * SIMDS) -> float:
@@ -40,19 +40,19 @@ def measure(device: SimDevice) -> Iterator[SweepPoint]:
             issue = length * table["issue.valu_cycles"] * table["clock.core_mhz"] / table["clock.vector_mhz"]
             others = (each("salu") + each("flow") - each("jumps")) * table["issue.wave_cycles"]
             alone = issue + others + each("jumps") * table["issue.branch_cycles"]
-            values = {CYCLES: cycles(device, *runs) / count, ALONE: alone, ISSUE: issue * waves}
+            values = {CYCLES: count_cycles(device, *runs) / count, ALONE: alone, ISSUE: issue * waves}
             yield SweepPoint(f"{waves} per SIMD", length, values)
 
 
-def failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
+def find_failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
     wrong: list[str] = []
-    for name, curve in series(points).items():
+    for name, curve in group_series(points).items():
         for point in curve:
             alone, issue = point.values[ALONE], point.values[ISSUE]
             if name.startswith("1 "):
-                wrong += within(point, CYCLES, alone * (1 - LINEAR), alone * (1 + LINEAR))
+                wrong += check_within(point, CYCLES, alone * (1 - LINEAR), alone * (1 + LINEAR))
                 continue
             longer = max(alone, issue)
             high = longer * (1 + HIDDEN) if point.x >= LONG else alone + issue
-            wrong += within(point, CYCLES, longer * (1 - LINEAR), high)
+            wrong += check_within(point, CYCLES, longer * (1 - LINEAR), high)
     return wrong

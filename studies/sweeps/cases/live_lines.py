@@ -6,7 +6,16 @@ from collections.abc import Iterator, Sequence
 
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
-from studies.sweeps.sweep import HITS, SweepPoint, cold, cycles, hit_rate, rising, series, within
+from studies.sweeps.sweep import (
+    HITS,
+    SweepPoint,
+    check_within,
+    count_cycles,
+    find_falls,
+    group_series,
+    hit_rate,
+    launch_cold,
+)
 
 TITLE = "Live lines per CU"
 DEMANDS = """The waves of a CU read their own lines in turn, again and again. The vL1D replaces the least recently
@@ -29,26 +38,26 @@ MOST = {1.25: 100, 1.5: 100, 2: 20, 4: 5}  # hit rate of several waves
 SLACK = 0.02
 
 
-def measure(device: SimDevice) -> Iterator[SweepPoint]:
+def measure_points(device: SimDevice) -> Iterator[SweepPoint]:
     size, line = int(device.table["vl1d.bytes"]), int(device.table["vl1d.line_bytes"])
     data = device.core.allocate(int(size * SHARES[-1]))
     for waves in WAVES:
         for share in SHARES:
             lines = int(size / line * share) // waves
             counts = [lines * rounds for rounds in ROUNDS]
-            runs = [cold(device, KERNEL, 1, 64 * waves, "Qiii", data, lines, line, count) for count in counts]
+            runs = [launch_cold(device, KERNEL, 1, 64 * waves, "Qiii", data, lines, line, count) for count in counts]
             loads = counts[1] - counts[0]
-            values = {HITS: hit_rate(runs, loads * waves), CYCLES: cycles(device, *runs) / loads}
+            values = {HITS: hit_rate(runs, loads * waves), CYCLES: count_cycles(device, *runs) / loads}
             yield SweepPoint(f"{waves} wave{'s' if waves > 1 else ''}", share, values)
 
 
-def failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
+def find_failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
     wrong: list[str] = []
-    for curve in series(points).values():
+    for curve in group_series(points).values():
         for point in curve:
             most = NEAR if point.series.startswith("1 ") else MOST.get(point.x, 0)
             low, high = (100 - NEAR, 100) if point.x <= 1 else (0, most)
-            wrong += within(point, HITS, low, high)
-        wrong += rising(curve, CYCLES, SLACK)
-        wrong += rising(curve[::-1], HITS, SLACK)
+            wrong += check_within(point, HITS, low, high)
+        wrong += find_falls(curve, CYCLES, SLACK)
+        wrong += find_falls(curve[::-1], HITS, SLACK)
     return wrong

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
-from studies.sweeps.sweep import SweepPoint, cold, cycles, rising, series
+from studies.sweeps.sweep import SweepPoint, count_cycles, find_falls, group_series, launch_cold
 
 TITLE = "Wide and divergent loads of a lone wave"
 DEMANDS = """A wave waits for each of its loads, all of which hit the vL1D. A contiguous load of a dword per lane
@@ -33,20 +33,20 @@ NEAR = 0.04  # share of the difference
 SLACK = 0.05  # cycles, of a duration in whole units
 
 
-def measure(device: SimDevice) -> Iterator[SweepPoint]:
+def measure_points(device: SimDevice) -> Iterator[SweepPoint]:
     data = device.core.allocate(WAVE * 64)
     for name, width, apart, _ in LOADS:
-        runs = [cold(device, f"loads_{width}", 1, WAVE, "Qii", data, apart, rounds) for rounds in ROUNDS]
+        runs = [launch_cold(device, f"loads_{width}", 1, WAVE, "Qii", data, apart, rounds) for rounds in ROUNDS]
         loads = UNROLLED * (ROUNDS[1] - ROUNDS[0])
         cycles_taken = (runs[1]["work"]["l1_cycles_busiest_cu"] - runs[0]["work"]["l1_cycles_busiest_cu"]) / loads
-        yield SweepPoint(name, cycles_taken, {CYCLES: cycles(device, *runs) / loads})
+        yield SweepPoint(name, cycles_taken, {CYCLES: count_cycles(device, *runs) / loads})
 
 
-def failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
+def find_failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
     demanded = {name: cycles for name, _, _, cycles in LOADS}
     wrong = [f"{p}: not the demanded {demanded[p.series]} cycles" for p in points if p.x != demanded[p.series]]
-    assert len(series(points)) == len(LOADS)
-    wrong += rising(points, CYCLES, SLACK / 100)
+    assert len(group_series(points)) == len(LOADS)
+    wrong += find_falls(points, CYCLES, SLACK / 100)
     for before, after in itertools.pairwise(points):
         longer, more = after.values[CYCLES] - before.values[CYCLES], after.x - before.x
         if abs(longer - more) > max(NEAR * more, SLACK):

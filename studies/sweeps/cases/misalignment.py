@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
-from studies.sweeps.sweep import TIME, SweepPoint, cold, series, time_us, within
+from studies.sweeps.sweep import TIME, SweepPoint, check_within, group_series, launch_cold, time_us
 
 TITLE = "Misaligned streams"
 DEMANDS = """Each wave reads its own consecutive blocks of 64 dwords, displaced by 0 to 124 bytes. Sixteen lanes then
@@ -26,12 +26,12 @@ ALIGNED, MISALIGNED = 4, 8
 SLACK = 0.01
 
 
-def measure(device: SimDevice) -> Iterator[SweepPoint]:
+def measure_points(device: SimDevice) -> Iterator[SweepPoint]:
     cus = int(device.table["topology.cus"])
     data = device.core.allocate(256 * BLOCKS * ITEMS // 64 * cus + 256)
     for name, groups in (("one CU", 1), ("all CUs", cus)):
         for shift in SHIFTS:
-            run = cold(device, KERNEL, groups, ITEMS, "Qii", data, BLOCKS, shift)
+            run = launch_cold(device, KERNEL, groups, ITEMS, "Qii", data, BLOCKS, shift)
             loads, counters = groups * ITEMS // 64 * BLOCKS, run["counters"]
             values = {
                 LOOK_UPS: counters["TCP_TOTAL_CACHE_ACCESSES"] / loads,
@@ -41,13 +41,13 @@ def measure(device: SimDevice) -> Iterator[SweepPoint]:
             yield SweepPoint(name, shift, values)
 
 
-def failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
+def find_failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
     wrong: list[str] = []
-    for curve in series(points).values():
+    for curve in group_series(points).values():
         first = curve[0].values
         for point in curve:
             look_ups = MISALIGNED if point.x % SEGMENT else ALIGNED
-            wrong += within(point, LOOK_UPS, look_ups, look_ups)
-            wrong += within(point, REQUESTS, first[REQUESTS], 1.5 * first[REQUESTS])
-            wrong += within(point, TIME, first[TIME] * (1 - SLACK), 2 * first[TIME])
+            wrong += check_within(point, LOOK_UPS, look_ups, look_ups)
+            wrong += check_within(point, REQUESTS, first[REQUESTS], 1.5 * first[REQUESTS])
+            wrong += check_within(point, TIME, first[TIME] * (1 - SLACK), 2 * first[TIME])
     return wrong

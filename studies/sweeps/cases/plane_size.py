@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
-from studies.sweeps.sweep import SweepPoint, rising, within
+from studies.sweeps.sweep import SweepPoint, check_within, find_falls
 
 TITLE = "Plane size of a stencil"
 DEMANDS = """A stencil reads each point of its own plane and of the two beside it. All three come from memory once if
@@ -29,7 +29,7 @@ SLACK, TIME_SLACK = 0.02, 0.03
 ONCE, THRICE = 1.15, 2.5
 
 
-def measure(device: SimDevice) -> Iterator[SweepPoint]:
+def measure_points(device: SimDevice) -> Iterator[SweepPoint]:
     for side in SIDES:
         plane = side * side
         planes = max(LEAST_PLANES, LEAST_BYTES // (plane * POINT_BYTES))
@@ -53,16 +53,16 @@ def as_if_endless(reads: float, planes: int) -> float:
     return 1 + 2 * (reads - least) / (3 - least)
 
 
-def failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
+def find_failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
     wrong: list[str] = []
     cache = max(table["fabric.infinity_cache_bytes"], table["topology.xcds"] * table["l2.bytes"])
     for point in points:
         size = 1024 * point.x
         low = THRICE if 2 * size > cache else 1 - SLACK
         high = ONCE if 6 * size <= cache else 3 * (1 + SLACK)
-        wrong += within(point, READS, low, high)
-    wrong += rising(points, READS, SLACK)
+        wrong += check_within(point, READS, low, high)
+    wrong += find_falls(points, READS, SLACK)
     for before, after in itertools.pairwise(points):
         if all(after.values[traffic] >= before.values[traffic] for traffic in (READS, FABRIC)):
-            wrong += rising((before, after), TIME_EACH, TIME_SLACK)
+            wrong += find_falls((before, after), TIME_EACH, TIME_SLACK)
     return wrong

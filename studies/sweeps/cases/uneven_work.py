@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
-from studies.sweeps.sweep import TIME, KnownFault, SweepPoint, cold, time_us, within
+from studies.sweeps.sweep import TIME, KnownFault, SweepPoint, check_within, launch_cold, time_us
 
 TITLE = "Work-groups of unequal length"
 DEMANDS = """Every seventh work-group takes sixteen times as long as the others, or the n-th takes n times as long as
@@ -35,22 +35,22 @@ KNOWN = tuple(
 )
 
 
-def measure(device: SimDevice) -> Iterator[SweepPoint]:
+def measure_points(device: SimDevice) -> Iterator[SweepPoint]:
     cus = int(device.table["topology.cus"])
     data = device.core.allocate(4 * ITEMS * cus * PER_CU[-1])
 
     def equal(groups: int, steps: int, items: int = ITEMS) -> float:
-        return time_us(cold(device, "first_work", groups, items, "Qii", data, groups, steps))
+        return time_us(launch_cold(device, "first_work", groups, items, "Qii", data, groups, steps))
 
     for per_cu in PER_CU:
         groups = cus * per_cu
         long = -(-groups // EVERY)
-        uneven = cold(device, "few_long", groups, ITEMS, "Qiii", data, EVERY, LONG, SHORT)
+        uneven = launch_cold(device, "few_long", groups, ITEMS, "Qiii", data, EVERY, LONG, SHORT)
         mean = round((long * LONG + (groups - long) * SHORT) / groups)
         yield _between("every seventh is long", per_cu, time_us(uneven), equal(1, LONG), equal(groups, mean), device)
         slope = max(1, groups // LONG)
         steps = groups // slope
-        triangle = cold(device, "triangle", groups, ITEMS, "Qii", data, slope, 0)
+        triangle = launch_cold(device, "triangle", groups, ITEMS, "Qii", data, slope, 0)
         shares = equal(1, steps), equal(groups, round(steps / 2))
         yield _between("one longer than the other", per_cu, time_us(triangle), *shares, device)
         large, small = equal(groups, LONG // 4), equal(4 * groups, LONG // 4, ITEMS // 4)
@@ -67,5 +67,5 @@ def _between(name: str, per_cu: int, time: float, longest: float, equal: float, 
     return SweepPoint(name, per_cu, {TIME: time, LOW: low, HIGH: high})
 
 
-def failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
-    return [text for p in points for text in within(p, TIME, p.values[LOW], p.values[HIGH])]
+def find_failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
+    return [text for p in points for text in check_within(p, TIME, p.values[LOW], p.values[HIGH])]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
-from studies.sweeps.sweep import TIME, KnownFault, SweepPoint, cold, series, time_us, within
+from studies.sweeps.sweep import TIME, KnownFault, SweepPoint, check_within, group_series, launch_cold, time_us
 
 TITLE = "Work-groups launched and working"
 DEMANDS = """N work-groups work, of k N that are launched; the others return at their guard. The first N take the
@@ -41,15 +41,15 @@ KNOWN = (
 )
 
 
-def measure(device: SimDevice) -> Iterator[SweepPoint]:
+def measure_points(device: SimDevice) -> Iterator[SweepPoint]:
     cus = int(device.table["topology.cus"])
     data = device.core.allocate(4 * ITEMS * int(cus * PER_CU[-1] * FACTORS[-1]))
     for share in PER_CU:
         groups = int(cus * share)
         for factor in FACTORS:
             launched = groups * factor
-            first = cold(device, "first_work", launched, ITEMS, "Qii", data, groups, STEPS)
-            spread = cold(device, "every_works", launched, ITEMS, "Qii", data, factor, STEPS)
+            first = launch_cold(device, "first_work", launched, ITEMS, "Qii", data, groups, STEPS)
+            spread = launch_cold(device, "every_works", launched, ITEMS, "Qii", data, factor, STEPS)
             table = device.table
             yield SweepPoint(
                 f"first, {share:g} per CU", factor, {TIME: time_us(first), BOUND: arithmetic_us(groups, 1, table)}
@@ -74,9 +74,9 @@ def launching_us(groups: float, table: DeviceTable) -> float:
     return (rate / table["topology.xcds"] + math.ceil(waves / slots) * start) / table["clock.core_mhz"]
 
 
-def failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
+def find_failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
     wrong: list[str] = []
-    for name, curve in series(points).items():
+    for name, curve in group_series(points).items():
         alone = curve[0].values[TIME]
         groups = float(name.split(", ")[1].split()[0]) * table["topology.cus"]
         for point in curve:
@@ -84,5 +84,5 @@ def failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:
             idle = math.gcd(int(point.x), int(table["topology.xcds"]))
             few = name.startswith("first") or idle == 1
             high = alone * (1 + SLACK) + others if few else idle * alone * (1 + SLACK) + others
-            wrong += within(point, TIME, max(alone * (1 - SLACK), point.values[BOUND]), high)
+            wrong += check_within(point, TIME, max(alone * (1 - SLACK), point.values[BOUND]), high)
     return wrong

@@ -13,8 +13,8 @@ from studies.validation.frame import (
     DURATION,
     ComparisonRow,
     ComparisonTable,
-    features,
-    recorded,
+    collect_features,
+    read_recording,
     worst_error,
 )
 from studies.validation.timed import TimedValue
@@ -62,15 +62,15 @@ class PartitionBandwidths:
     partition: tuple[Partition, ...]
 
 
-def tables() -> Iterator[ComparisonTable]:
-    figures = recorded("babelstream", PartitionBandwidths)
+def build_tables() -> Iterator[ComparisonTable]:
+    figures = read_recording("babelstream", PartitionBandwidths)
     for partition in figures.partition:
         factors = partition_factors(figures.device, partition.xcds, partition.active)
         constants = partition_constants(figures.device, partition.xcds, partition.active)
         rows: list[ComparisonRow] = []
         runs: list[Dispatch] = []
         for kernel in STREAMS:
-            with bench.device(
+            with bench.open_device(
                 figures.device, "babelstream", constants=constants, values=False, sampling_units=SAMPLING_UNITS
             ) as device:
                 run = _launch(device, kernel, figures.elements)
@@ -83,7 +83,7 @@ def tables() -> Iterator[ComparisonTable]:
             figures.source,
             tuple(rows),
             "BabelStream",
-            features(*runs),
+            collect_features(*runs),
             (worst_error(bandwidths, WORST_PERCENT if partition.active == 1 else SHARED_PERCENT),),
         )
 

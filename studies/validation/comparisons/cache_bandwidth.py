@@ -11,9 +11,9 @@ from studies.validation.frame import (
     ComparisonRow,
     ComparisonTable,
     TableCheck,
-    features,
+    collect_features,
     median_error,
-    recorded_each,
+    read_recorded_rows,
 )
 from studies.validation.points import RecordedPoint
 
@@ -57,9 +57,9 @@ class CacheBandwidths:
     wrapped_streams: tuple[tuple[str, int, int, int, float], ...] = ()
 
 
-def tables() -> Iterator[ComparisonTable]:
-    for found in recorded_each("cache_bandwidth", "device", CacheBandwidths):
-        with bench.device(found.name, "benches", values=False) as device:
+def build_tables() -> Iterator[ComparisonTable]:
+    for found in read_recorded_rows("cache_bandwidth", "device", CacheBandwidths):
+        with bench.open_device(found.name, "benches", values=False) as device:
             for title, points in _measured(device, found):
                 rows = tuple(point.row() for point in points)
                 yield ComparisonTable(
@@ -68,7 +68,7 @@ def tables() -> Iterator[ComparisonTable]:
                     found.source,
                     rows,
                     "reads that caches serve",
-                    features(*(run for point in points for run in point.runs)),
+                    collect_features(*(run for point in points for run in point.runs)),
                     _checks(rows),
                 )
 
@@ -87,7 +87,7 @@ def _within(rows: tuple[ComparisonRow, ...]) -> int:
     return sum(abs(row.error) <= ALLOWED for row in rows)
 
 
-def measure(device: SimDevice, found: CacheBandwidths) -> Iterator[RecordedPoint]:
+def measure_points(device: SimDevice, found: CacheBandwidths) -> Iterator[RecordedPoint]:
     """Every recorded point of one device."""
     for _, points in _measured(device, found):
         yield from points

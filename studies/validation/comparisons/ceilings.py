@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.native_core import Dispatch
 from studies.validation import bench
-from studies.validation.frame import ComparisonTable, features, recorded_each
+from studies.validation.frame import ComparisonTable, collect_features, read_recorded_rows
 from studies.validation.points import RecordedPoint
 
 TITLE = "Compute and LDS ceilings"
@@ -46,12 +46,12 @@ class RecordedPeaks:
     gbps: Mapping[str, float]
 
 
-def tables() -> Iterator[ComparisonTable]:
-    for figures in recorded_each("ceilings", "device", RecordedPeaks):
-        with bench.device(figures.name, "ceilings") as device:
+def build_tables() -> Iterator[ComparisonTable]:
+    for figures in read_recorded_rows("ceilings", "device", RecordedPeaks):
+        with bench.open_device(figures.name, "ceilings") as device:
             points = list(_points(device, figures))
         rows = tuple(point.row() for point in points)
-        used = features(*(point.runs[0] for point in points))
+        used = collect_features(*(point.runs[0] for point in points))
         title = f"ceilings of {figures.name}"
         yield ComparisonTable(title, figures.name, figures.source, rows, "one instruction of one unit", used)
 

@@ -55,7 +55,7 @@ SEED = 7
 EXAMPLE_STEPS = (0, 64, 256)  # simulated steps of floydwarshall; the later ones improve ever fewer pairs
 
 
-def tables() -> Iterator[ComparisonTable]:
+def build_tables() -> Iterator[ComparisonTable]:
     yield from compare_benchmarks("kernel_times", "benchmarks of one or two kernels", BENCHMARKS, BOUNDS)
 
 

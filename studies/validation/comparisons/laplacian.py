@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.native_core import Dispatch
 from studies.validation import bench
-from studies.validation.frame import ComparisonRow, ComparisonTable, features, median_error, recorded_each
+from studies.validation.frame import ComparisonRow, ComparisonTable, collect_features, median_error, read_recorded_rows
 from studies.validation.timed import TimedValue
 
 TITLE = "Laplacian variants"
@@ -55,14 +55,14 @@ class LaplacianVariant:
     missed: tuple[str, ...] = ()
 
 
-def tables() -> Iterator[ComparisonTable]:
+def build_tables() -> Iterator[ComparisonTable]:
     rows: list[ComparisonRow] = []
     used: frozenset[str] = frozenset()
-    for variant in recorded_each("laplacian", "variant", LaplacianVariant):
-        with bench.device(DEVICE, "laplacian", values=False) as device:
+    for variant in read_recorded_rows("laplacian", "variant", LaplacianVariant):
+        with bench.open_device(DEVICE, "laplacian", values=False) as device:
             dispatches = _launch(device, variant)
         rows += _compare(variant, dispatches)
-        used |= features(*dispatches)
+        used |= collect_features(*dispatches)
     bandwidth = [row for row in rows if row.quantity.startswith("effective bandwidth")]
     check = median_error(bandwidth, BANDWIDTH_PERCENT, "median error of the bandwidth")
     yield ComparisonTable(

@@ -11,7 +11,7 @@ import numpy as np
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.native_core import Dispatch
 from studies.validation import bench
-from studies.validation.frame import ComparisonTable, features, recorded_each
+from studies.validation.frame import ComparisonTable, collect_features, read_recorded_rows
 from studies.validation.points import RecordedPoint
 
 TITLE = "Load latency"
@@ -37,16 +37,16 @@ class LatencyCurve:
     rows: tuple[tuple[str, float, float], ...]
 
 
-def tables() -> Iterator[ComparisonTable]:
-    for found in recorded_each("latency", "device", LatencyCurve):
-        with bench.device(found.name, "benches") as device:
-            points = list(measure(device, found))
+def build_tables() -> Iterator[ComparisonTable]:
+    for found in read_recorded_rows("latency", "device", LatencyCurve):
+        with bench.open_device(found.name, "benches") as device:
+            points = list(measure_points(device, found))
         rows = tuple(point.row() for point in points)
-        used = features(*(run for point in points for run in point.runs))
+        used = collect_features(*(run for point in points for run in point.runs))
         yield ComparisonTable(f"latency on {found.name}", found.name, found.source, rows, "pointer chase", used)
 
 
-def measure(device: SimDevice, found: LatencyCurve) -> Iterator[RecordedPoint]:
+def measure_points(device: SimDevice, found: LatencyCurve) -> Iterator[RecordedPoint]:
     """One point per recorded buffer size; level `hbm` uses loads of lines that no cache holds yet."""
     mhz = device.table["clock.core_mhz"]
     fresh = _fresh(device)

@@ -20,10 +20,10 @@ from studies.validation.frame import (
     ComparisonRow,
     ComparisonTable,
     TableCheck,
-    features,
+    collect_features,
     mean_error,
     rank_correlation,
-    recorded,
+    read_recording,
 )
 from studies.validation.points import RecordedPoint
 
@@ -67,13 +67,13 @@ class LaunchChains:
     jacobi: tuple[tuple[int, int, float], ...]
 
 
-def tables() -> Iterator[ComparisonTable]:
-    found = recorded(KERNELS, LaunchChains)
+def build_tables() -> Iterator[ComparisonTable]:
+    found = read_recording(KERNELS, LaunchChains)
 
     def table(
         title: str, kernels: str, rows: Sequence[ComparisonRow], runs: Sequence[Dispatch], *checks: TableCheck
     ) -> ComparisonTable:
-        return ComparisonTable(title, found.device, found.source, tuple(rows), kernels, features(*runs), checks)
+        return ComparisonTable(title, found.device, found.source, tuple(rows), kernels, collect_features(*runs), checks)
 
     points = list(_empty(found))
     rows = [point.row() for point in points]
@@ -92,7 +92,7 @@ def tables() -> Iterator[ComparisonTable]:
 
 def _empty(found: LaunchChains) -> Iterator[RecordedPoint]:
     """The time of all groups but the first, us."""
-    with bench.device(found.device, KERNELS, "-O2", **OPTIONS) as device:
+    with bench.open_device(found.device, KERNELS, "-O2", **OPTIONS) as device:
         alone: dict[int, tuple[Dispatch, float]] = {}
         for items, groups, microseconds in found.empty:
             run = device.launch("nothing", (groups,), (items,), "")
@@ -107,7 +107,7 @@ def _empty(found: LaunchChains) -> Iterator[RecordedPoint]:
 
 
 def _compare_loop(name: str, items: int, count: int, microseconds: float) -> tuple[ComparisonRow, list[Dispatch]]:
-    with bench.device(name, KERNELS, "-O2", **OPTIONS) as device:
+    with bench.open_device(name, KERNELS, "-O2", **OPTIONS) as device:
         (out,) = allocate_arrays(device, FLOAT * items)
         launched = launch_in_part(
             device, 0, count, FEW, lambda n: device.launch("fma_chains", (1,), (items,), "Qi", out, n), warm=False
@@ -118,7 +118,7 @@ def _compare_loop(name: str, items: int, count: int, microseconds: float) -> tup
 
 def _compare_chains(found: LaunchChains, width: int) -> Iterator[tuple[ComparisonRow, list[Dispatch]]]:
     """The chains of one width: their launches are the same."""
-    with bench.device(found.device, KERNELS, "-O2", **OPTIONS) as device:
+    with bench.open_device(found.device, KERNELS, "-O2", **OPTIONS) as device:
         grids = allocate_arrays(device, *[FLOAT * width**2] * 2)
         tiles = count_groups(width - 2, TILE)
         runs = [

@@ -52,7 +52,7 @@ HALF = 32  # lanes that take the first branch
 SEED = 7
 
 
-def tables() -> Iterator[ComparisonTable]:
+def build_tables() -> Iterator[ComparisonTable]:
     yield from compare_benchmarks("microbench", "loops of one unit or effect", BENCHMARKS, BOUNDS)
 
 

@@ -13,10 +13,10 @@ from studies.validation.frame import (
     ComparisonRow,
     ComparisonTable,
     TableCheck,
-    features,
+    collect_features,
     median_error,
     metric_rows,
-    recorded,
+    read_recording,
     worst_error,
 )
 from studies.validation.timed import TimedValue
@@ -69,9 +69,9 @@ class MixbenchCounters:
     type: tuple[MixbenchType, ...]
 
 
-def tables() -> Iterator[ComparisonTable]:
-    figures = recorded("mixbench", MixbenchCounters)
-    with bench.device(figures.device, "mixbench", FLAGS, values=False) as device:
+def build_tables() -> Iterator[ComparisonTable]:
+    figures = read_recording("mixbench", MixbenchCounters)
+    with bench.open_device(figures.device, "mixbench", FLAGS, values=False) as device:
         data = device.core.allocate(BYTES)
         for found in figures.type:
             runs = {int(row[0]): _run(device, data, found.name, int(row[0])) for row in found.rows}
@@ -105,7 +105,7 @@ def _table(figures: MixbenchCounters, found: MixbenchType, runs: dict[int, Dispa
         figures.source,
         (*times, *rows),
         "stream with arithmetic",
-        features(*runs.values()),
+        collect_features(*runs.values()),
         checks,
     )
 

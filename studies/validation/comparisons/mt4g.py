@@ -10,7 +10,7 @@ import numpy as np
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.native_core import Dispatch
 from studies.validation import bench
-from studies.validation.frame import ComparisonTable, features, mean_error, recorded_each
+from studies.validation.frame import ComparisonTable, collect_features, mean_error, read_recorded_rows
 from studies.validation.points import RecordedPoint
 
 TITLE = "Latency by level"
@@ -38,12 +38,12 @@ class LevelLatencies:
     rows: tuple[tuple[str, float], ...]
 
 
-def tables() -> Iterator[ComparisonTable]:
-    for found in recorded_each("mt4g", "device", LevelLatencies):
-        with bench.device(found.name, "mt4g") as device:
+def build_tables() -> Iterator[ComparisonTable]:
+    for found in read_recorded_rows("mt4g", "device", LevelLatencies):
+        with bench.open_device(found.name, "mt4g") as device:
             points = list(_points(device, found))
         rows = tuple(point.row() for point in points)
-        used = features(*(run for point in points for run in point.runs))
+        used = collect_features(*(run for point in points for run in point.runs))
         checks = (mean_error(rows, MEAN_PERCENT),)
         title = f"levels of {found.name}"
         yield ComparisonTable(title, found.name, found.source, rows, "chase within a level", used, checks)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hipsynth.simulator.device import SimDevice
 from studies.validation import bench
-from studies.validation.frame import ComparisonTable, features, median_error, recorded_each
+from studies.validation.frame import ComparisonTable, collect_features, median_error, read_recorded_rows
 from studies.validation.points import RecordedPoint
 
 TITLE = "Bandwidth by occupancy"
@@ -42,10 +42,10 @@ class StreamBandwidths:
     rows: tuple[tuple[int, ...], ...]
 
 
-def tables() -> Iterator[ComparisonTable]:
-    for found in recorded_each("occupancy", "device", StreamBandwidths):
-        with bench.device(found.name, "benches", constants=CONSTANTS, values=False) as device:
-            points = list(measure(device, found))
+def build_tables() -> Iterator[ComparisonTable]:
+    for found in read_recorded_rows("occupancy", "device", StreamBandwidths):
+        with bench.open_device(found.name, "benches", constants=CONSTANTS, values=False) as device:
+            points = list(measure_points(device, found))
         rows = tuple(point.row() for point in points)
         yield ComparisonTable(
             f"streams on {found.name}",
@@ -53,12 +53,12 @@ def tables() -> Iterator[ComparisonTable]:
             found.source,
             rows,
             "streams of doubles",
-            features(*(run for point in points for run in point.runs)),
+            collect_features(*(run for point in points for run in point.runs)),
             (median_error(rows, ALLOWED),),
         )
 
 
-def measure(device: SimDevice, found: StreamBandwidths) -> Iterator[RecordedPoint]:
+def measure_points(device: SimDevice, found: StreamBandwidths) -> Iterator[RecordedPoint]:
     """Every recorded point of one device."""
     largest = max(_sizes(device, row[0] * row[1])[1] for row in found.rows)
     span = 8 * largest + 64

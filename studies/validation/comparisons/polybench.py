@@ -63,7 +63,7 @@ TIME_STEPS = 10
 ALPHA, BETA = 32412.0, 2123.0
 
 
-def tables() -> Iterator[ComparisonTable]:
+def build_tables() -> Iterator[ComparisonTable]:
     yield from compare_benchmarks("polybench", "PolyBench programs", BENCHMARKS, BOUNDS)
 
 

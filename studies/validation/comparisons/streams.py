@@ -8,7 +8,7 @@ from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.native_core import Dispatch
 from studies.validation import bench
 from studies.validation.comparisons.vcopy import RecordedDispatch, compare
-from studies.validation.frame import ComparisonTable, recorded_each
+from studies.validation.frame import ComparisonTable, read_recorded_rows
 
 TITLE = "Read and write streams"
 SHOWS = """A stream that only reads (mixbench's kernel with no operations between its loads; float, double and int)
@@ -20,9 +20,9 @@ BYTES = 256 << 20
 KINDS = {"fill": "fill with doubles"}
 
 
-def tables() -> Iterator[ComparisonTable]:
-    for target in recorded_each("streams", "target", RecordedDispatch):
-        with bench.device(target.device, "streams") as device:
+def build_tables() -> Iterator[ComparisonTable]:
+    for target in read_recorded_rows("streams", "target", RecordedDispatch):
+        with bench.open_device(target.device, "streams") as device:
             results = _launches(device, target.kernel)
             kernels = KINDS.get(target.kernel, "read-only stream")
             yield compare(target, results[target.dispatch], device.table.arch, kernels)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hipsynth.simulator.device import SimDevice
 from studies.validation import bench
-from studies.validation.frame import ComparisonTable, features, median_error, recorded
+from studies.validation.frame import ComparisonTable, collect_features, median_error, read_recording
 from studies.validation.points import RecordedPoint
 
 TITLE = "Strides"
@@ -37,10 +37,10 @@ class StrideTimes:
     rows: tuple[tuple[str, str, int, float], ...]
 
 
-def tables() -> Iterator[ComparisonTable]:
-    figures = recorded("strides", StrideTimes)
-    with bench.device(figures.device, "benches") as device:
-        points = list(measure(device, figures))
+def build_tables() -> Iterator[ComparisonTable]:
+    figures = read_recording("strides", StrideTimes)
+    with bench.open_device(figures.device, "benches") as device:
+        points = list(measure_points(device, figures))
     for kind in LIMIT_STRIDE:
         found = [point for point in points if point.label.startswith(kind)]
         rows = tuple(point.row() for point in found)
@@ -50,12 +50,12 @@ def tables() -> Iterator[ComparisonTable]:
             figures.source,
             rows,
             "strided loads",
-            features(*(run for point in found for run in point.runs)),
+            collect_features(*(run for point in found for run in point.runs)),
             (median_error(rows, ALLOWED),),
         )
 
 
-def measure(device: SimDevice, figures: StrideTimes) -> Iterator[RecordedPoint]:
+def measure_points(device: SimDevice, figures: StrideTimes) -> Iterator[RecordedPoint]:
     """Every recorded pattern."""
     data, out = device.core.allocate(2 << 20), device.core.allocate(16384)
     mhz = device.table["clock.core_mhz"]

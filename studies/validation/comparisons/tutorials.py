@@ -13,10 +13,10 @@ from studies.validation.frame import (
     DURATION,
     ComparisonRow,
     ComparisonTable,
+    collect_features,
     counter_rows,
-    features,
     mean_error,
-    recorded,
+    read_recording,
 )
 from studies.validation.timed import TimedValue
 
@@ -54,9 +54,9 @@ class TutorialFigures:
     occupancy: Mapping[str, float]
 
 
-def tables() -> Iterator[ComparisonTable]:
-    figures = recorded("tutorials", TutorialFigures)
-    with bench.device(DEVICE, "tutorials") as device:
+def build_tables() -> Iterator[ComparisonTable]:
+    figures = read_recording("tutorials", TutorialFigures)
+    with bench.open_device(DEVICE, "tutorials") as device:
         yield from _memory_instructions(device, figures.memory_instructions, figures.durations_ns)
         yield _instruction_mix(device, figures.one_of_each)
         yield _lds(device, figures.lds)
@@ -66,11 +66,11 @@ def tables() -> Iterator[ComparisonTable]:
 
 def _table(title: str, page: str, rows: list[ComparisonRow], kernels: str, *dispatches: Dispatch) -> ComparisonTable:
     """A table whose kernels count as timing evidence for the features they use; see `_counted` for the others."""
-    return ComparisonTable(title, DEVICE, SOURCE + page, tuple(rows), kernels, features(*dispatches))
+    return ComparisonTable(title, DEVICE, SOURCE + page, tuple(rows), kernels, collect_features(*dispatches))
 
 
 def _counted(table: ComparisonTable, dispatches: list[Dispatch]) -> ComparisonTable:
-    return replace(table, counted=features(*dispatches))
+    return replace(table, counted=collect_features(*dispatches))
 
 
 def _memory_instructions(

@@ -12,10 +12,10 @@ from studies.validation.frame import (
     DURATION,
     ComparisonRow,
     ComparisonTable,
+    collect_features,
     counter_rows,
-    features,
     metric_rows,
-    recorded_each,
+    read_recorded_rows,
 )
 from studies.validation.timed import TimedValue
 
@@ -56,10 +56,10 @@ class RecordedDispatch:
     earlier_duration_ns: float | None = None  # of another device of the kind
 
 
-def tables() -> Iterator[ComparisonTable]:
-    targets = recorded_each("vcopy", "target", RecordedDispatch)
+def build_tables() -> Iterator[ComparisonTable]:
+    targets = read_recorded_rows("vcopy", "target", RecordedDispatch)
     for name in dict.fromkeys(target.device for target in targets):
-        with bench.device(name, "streams") as device:
+        with bench.open_device(name, "streams") as device:
             results = _copies(device)
             for target in targets:
                 if target.device == name:
@@ -76,7 +76,7 @@ def _clocks(target: RecordedDispatch) -> dict[str, float]:
 
 def _at_clock(target: RecordedDispatch, dispatch: Dispatch, clocks: Mapping[str, float]) -> Dispatch:
     """The dispatch with the times that it has at the clock at which it was recorded."""
-    with bench.device(target.device, "streams", constants=clocks) as device:
+    with bench.open_device(target.device, "streams", constants=clocks) as device:
         slow = _copies(device)[target.dispatch]
     counters = {**dispatch["counters"], BUSY: slow["counters"][BUSY]}
     return {**dispatch, "counters": counters, "duration_ns": slow["duration_ns"], "work": slow["work"]}
@@ -116,4 +116,4 @@ def compare(
             timed=TimedValue((dispatch,), replaced=clocks or {}),
         ),
     ]
-    return ComparisonTable(target.name, target.device, target.source, tuple(rows), kernels, features(dispatch))
+    return ComparisonTable(target.name, target.device, target.source, tuple(rows), kernels, collect_features(dispatch))

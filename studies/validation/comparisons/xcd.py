@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hipsynth.simulator.native_core import DeviceOptions, Dispatch
 from studies.validation import bench
-from studies.validation.frame import ComparisonRow, ComparisonTable, features, recorded_each
+from studies.validation.frame import ComparisonRow, ComparisonTable, collect_features, read_recorded_rows
 from studies.validation.timed import TimedValue
 
 TITLE = "Work-groups and XCDs"
@@ -58,10 +58,10 @@ class RenumberedKernel:
     session: str = ""
 
 
-def tables() -> Iterator[ComparisonTable]:
+def build_tables() -> Iterator[ComparisonTable]:
     rows: list[ComparisonRow] = []
     used: frozenset[str] = frozenset()
-    for kernel in recorded_each("xcd", "kernel", RenumberedKernel):
+    for kernel in read_recorded_rows("xcd", "kernel", RenumberedKernel):
         for form, figure in kernel.l2_hit_percent.items():
             dispatch = _launch(kernel.name, form, kernel.size)
             counters = dispatch["counters"]
@@ -70,7 +70,7 @@ def tables() -> Iterator[ComparisonTable]:
             label = ", ".join([kernel.name, form, *([kernel.session] if kernel.session else [])])
             timed = TimedValue((dispatch,))  # no time was recorded; its counters tell the class of the kernel
             rows.append(ComparisonRow("L2_Cache_Hit_Rate", figure, hit, allowed, points=True, label=label, timed=timed))
-            used |= features(dispatch)
+            used |= collect_features(dispatch)
     yield ComparisonTable("Renamed work-groups", DEVICE, SOURCE, tuple(rows), "tiles of halves, rows of halves", used)
 
 
@@ -79,7 +79,7 @@ def _launch(name: str, form: str, size: int) -> Dispatch:
     options: DeviceOptions = {"values": False}
     if name in ("transpose", "softmax"):
         options["sampling_units"] = SAMPLING_UNITS
-    with bench.device(DEVICE, "xcd", **options) as device:
+    with bench.open_device(DEVICE, "xcd", **options) as device:
         symbol, allocate = f"{name}_{form}", device.core.allocate
         if name == "softmax":
             buffers = [allocate(size * SOFTMAX_COLUMNS * HALF) for _ in range(2)]

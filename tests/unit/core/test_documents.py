@@ -25,19 +25,21 @@ class Inner:
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedDocument:
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outer:
     inner: Inner
-    rows: tuple[Inner | Refused, ...] = ()
+    rows: tuple[Inner | RefusedDocument, ...] = ()
     values: Mapping[str, float | None] = field(default_factory=dict)
     word: str | None = None
 
 
-FULL = Outer(inner=Inner("a", (1, 2.5)), rows=(Inner("b", None), Refused("no")), values={"x": None, "y": 1.0}, word="w")
+FULL = Outer(
+    inner=Inner("a", (1, 2.5)), rows=(Inner("b", None), RefusedDocument("no")), values={"x": None, "y": 1.0}, word="w"
+)
 
 
 def test_members_are_in_the_order_of_the_fields_and_absent_ones_are_left_out() -> None:

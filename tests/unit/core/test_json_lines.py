@@ -12,12 +12,12 @@ from hipsynth.core.json_lines import append_json_line, read_documents, write_jso
 
 
 @dataclass(frozen=True)
-class Step:
+class NumberedStep:
     number: int
 
 
 def read(path: Path) -> list[int]:
-    return [step.number for step in read_documents(path, Step, "delete the line")]
+    return [step.number for step in read_documents(path, NumberedStep, "delete the line")]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_text_of_another_kind_is_neither_read_nor_cut(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_has_no_lines_if_that_is_allowed(tmp_path: Path) -> None:
-    assert list(read_documents(tmp_path / "none.jsonl", Step, "", missing_ok=True)) == []
+    assert list(read_documents(tmp_path / "none.jsonl", NumberedStep, "", missing_ok=True)) == []
     with pytest.raises(BadInput, match="no such file"):
         read(tmp_path / "none.jsonl")
 

@@ -147,7 +147,7 @@ def test_failed_items_are_tried_again_on_request(
     assert Corpus.open(tmp_path / "c").failures().num_rows == 0
 
 
-class Scripted:
+class ScriptedBackend:
     """A backend whose outcome is given by the program's name."""
 
     name = "scripted"
@@ -243,12 +243,12 @@ def jobs_of(items: Any, seen: list[job.MatrixJob]) -> Any:
 def test_a_run_is_profiled_with_its_arguments_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[str, ...]] = []
 
-    def profile(self: Scripted, program: Program, target: Target, *_: Any) -> TargetResult:
+    def profile(self: ScriptedBackend, program: Program, target: Target, *_: Any) -> TargetResult:
         assert len(program.runs) == 1
         seen.append(program.arguments)
         return result(target, kernel(target.arch))
 
-    monkeypatch.setattr(Scripted, "profile", profile)
+    monkeypatch.setattr(ScriptedBackend, "profile", profile)
     cells = tuple((TARGETS[0], run) for run in SEVERAL)
     found = job.run_job(job.MatrixJob("scripted", named("good").with_runs(SEVERAL), cells, RunLimits()))
     assert seen == [(), ("128",), ("4096", "a b")] and [one.status for one in found] == ["ok"] * 3
@@ -258,12 +258,12 @@ def test_a_run_is_profiled_with_its_arguments_alone(monkeypatch: pytest.MonkeyPa
 def test_what_does_not_compile_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Target] = []
 
-    def refused(self: Scripted, program: Program, target: Target, *_: Any) -> TargetResult:
+    def refused(self: ScriptedBackend, program: Program, target: Target, *_: Any) -> TargetResult:
         calls.append(target)
         provenance = {"device": target.device, "compiler": "clang"}
         return replace(failure(target, "compile_failed"), provenance=provenance)
 
-    monkeypatch.setattr(Scripted, "profile", refused)
+    monkeypatch.setattr(ScriptedBackend, "profile", refused)
     targets = [TARGETS[2], replace(TARGETS[2], device="mi300a")]
     cells = tuple((target, run) for target in targets for run in SEVERAL)
     found = job.run_job(job.MatrixJob("scripted", named("x"), cells, RunLimits()))
@@ -274,10 +274,10 @@ def test_what_does_not_compile_is_compiled_once(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.usefixtures("scripted")
 def test_a_failed_run_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    def profile(self: Scripted, program: Program, target: Target, *_: Any) -> TargetResult:
+    def profile(self: ScriptedBackend, program: Program, target: Target, *_: Any) -> TargetResult:
         return failure(target, "timeout") if program.arguments == ("128",) else result(target, kernel(target.arch))
 
-    monkeypatch.setattr(Scripted, "profile", profile)
+    monkeypatch.setattr(ScriptedBackend, "profile", profile)
     cells = tuple((TARGETS[0], run) for run in SEVERAL)
     found = job.run_job(job.MatrixJob("scripted", named("good"), cells, RunLimits()))
     assert [one.reason for one in found] == ["", "timeout", ""]
@@ -301,7 +301,7 @@ def test_the_environment_is_part_of_the_identity(tmp_path: Path, monkeypatch: py
     assert collect.collect_matrix([named("good")], TARGETS[:1], tmp_path / "c", MatrixOptions("scripted")).measured == 1
     assert collect.collect_matrix([named("good")], TARGETS[:1], tmp_path / "c", MatrixOptions("scripted")).measured == 0
     newer = {"compiler": "clang 23", "headers": "7.1"}
-    monkeypatch.setattr(Scripted, "environment", lambda self, target, language: newer)
+    monkeypatch.setattr(ScriptedBackend, "environment", lambda self, target, language: newer)
     assert collect.collect_matrix([named("good")], TARGETS[:1], tmp_path / "c", MatrixOptions("scripted")).measured == 1
     compilers = Corpus.open(tmp_path / "c").measurements()["compiler"].to_pylist()
     assert sorted(compilers) == ["clang 23", "clang for gfx90a"]
@@ -337,19 +337,19 @@ def test_unusable_backends(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("scripted")
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 def test_a_full_disk_is_a_transient_failure(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Scripted, *_: Any) -> TargetResult:
+    def full(self: ScriptedBackend, *_: Any) -> TargetResult:
         raise OSError(number, "No space left on device")
 
-    monkeypatch.setattr(Scripted, "profile", full)
+    monkeypatch.setattr(ScriptedBackend, "profile", full)
     assert only(task("good")).reason == "disk_full" in TRANSIENT
 
 
 @pytest.mark.usefixtures("scripted")
 def test_a_compiler_without_space_is_a_transient_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Scripted, *_: Any) -> TargetResult:
+    def full(self: ScriptedBackend, *_: Any) -> TargetResult:
         raise CompileFailed("p does not compile", diagnostics="fatal error: IO failure: No space left on device")
 
-    monkeypatch.setattr(Scripted, "profile", full)
+    monkeypatch.setattr(ScriptedBackend, "profile", full)
     assert only(task("good")).reason == "disk_full"
 
 

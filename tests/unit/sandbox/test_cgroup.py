@@ -26,7 +26,7 @@ def above(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "cgroup.subtree_control").write_text("cpu memory pids\n")
     monkeypatch.setenv(VARIABLE, str(folder))
     monkeypatch.setattr(Path, "rmdir", lambda path: shutil.rmtree(path))
-    monkeypatch.setattr(jail, "_pool", jail._Pool())  # sandboxes made before have no group
+    monkeypatch.setattr(jail, "_pool", jail._JailPool())  # sandboxes made before have no group
     return folder
 
 
@@ -108,7 +108,7 @@ def test_a_sandbox_enters_its_group_and_takes_it_along(above: Path, tmp_path: Pa
 
 @pytest.mark.usefixtures("sandboxed")
 def test_a_bad_setting_stops_the_start_of_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jail, "_pool", jail._Pool())
+    monkeypatch.setattr(jail, "_pool", jail._JailPool())
     monkeypatch.setenv(VARIABLE, "/nonexistent")
     with pytest.raises(UsageError, match="HIPSYNTH_CGROUP=/nonexistent"):
         sandbox.run_sandboxed(["/bin/echo", "fine"], tmp_path, LIMITS)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import uvicorn
 from asgi import PORT, TOKEN
-from test_server import BODY, Bench, document, run
+from test_server import BODY, ServerBench, document, run
 
 from hipsynth.serving import connections
 from hipsynth.serving.connections import ClientTurn, configure_server
@@ -80,7 +80,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_half_sent_requests_leave_room_for_others() -> None:
     async def test() -> None:
-        async with listening(Bench().app) as port:
+        async with listening(ServerBench().app) as port:
             slow = [await connect(port, HALF_SENT) for _ in range(300)]
             assert await status(await connect(port, HEALTH)) == 200
             assert await status(await connect(port, prediction())) == 200
@@ -106,7 +106,7 @@ def test_half_sent_requests_leave_room_for_others() -> None:
 )
 def test_a_request_that_never_ends_is_given_up(sent: bytes, answer: bytes) -> None:
     async def test() -> None:
-        async with listening(Bench().app) as port:
+        async with listening(ServerBench().app) as port:
             client = await connect(port, sent)
             dripping = asyncio.ensure_future(drip(client))
             assert (await closed(client) or answer).startswith(answer)  # a reset may outrun the answer
@@ -143,7 +143,7 @@ def test_a_request_in_work_is_not_dropped_for_a_new_one() -> None:
             await release.wait()
             return document()
 
-        bench = Bench(work)
+        bench = ServerBench(work)
         async with listening(bench.app, most=4) as port:
             working = [await connect(port, prediction()) for _ in range(3)]
             while len(bench.asked) + bench.service.predictors.waiting < len(working):
@@ -167,7 +167,7 @@ def test_a_connection_serves_many_requests(monkeypatch: pytest.MonkeyPatch) -> N
         loop, skipped_s = asyncio.get_running_loop(), 0.0
         clock = loop.time
         monkeypatch.setattr(loop, "time", lambda: clock() + skipped_s)
-        async with listening(Bench().app, timeout_keep_alive=1000) as port:
+        async with listening(ServerBench().app, timeout_keep_alive=1000) as port:
             client = await connect(port)
             for _ in range(3):
                 await asyncio.sleep(0.01)

@@ -10,7 +10,7 @@ from typing import Any
 
 import document_samples
 import pytest
-from asgi import PORT, TOKEN, Answer, AsgiClient
+from asgi import PORT, TOKEN, AsgiClient, HttpReply
 
 from hipsynth.core.documents import document_json, from_json
 from hipsynth.core.errors import ErrorDocument
@@ -31,7 +31,7 @@ def document(name: str = "k", duration: float = 2.0) -> dict[str, Any]:
     return document_json(document_samples.predict_document(name, duration))
 
 
-class Bench:
+class ServerBench:
     """A guarded application whose pools answer by `work`; `asked` lists what they were asked."""
 
     def __init__(self, work: Work | None = None, **settings: Any) -> None:
@@ -60,9 +60,9 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(bounded())
 
 
-def asks(requests: list[tuple[str, str, Mapping[str, str] | None]], headers: Mapping[str, str]) -> list[Answer]:
-    async def all_of() -> list[Answer]:
-        client = AsgiClient(Bench().app, headers)
+def asks(requests: list[tuple[str, str, Mapping[str, str] | None]], headers: Mapping[str, str]) -> list[HttpReply]:
+    async def all_of() -> list[HttpReply]:
+        client = AsgiClient(ServerBench().app, headers)
         return [await client.ask(method, path, headers=extra) for method, path, extra in requests]
 
     return asyncio.run(all_of())
@@ -104,7 +104,7 @@ def test_who_may_ask(headers: dict[str, str], status: int) -> None:
 
 
 def test_port_80_needs_no_number() -> None:
-    bench = Bench()
+    bench = ServerBench()
     guard = Guard(bench.app, TOKEN, 80, bench.meter)
     assert {"127.0.0.1", "127.0.0.1:80"} < guard.hosts and "127.0.0.1" not in bench.app.hosts
 
@@ -135,7 +135,7 @@ def test_the_link_becomes_a_cookie() -> None:
 @pytest.mark.parametrize("declared", [True, False])
 def test_a_body_of_five_megabytes(declared: bool) -> None:
     async def test() -> None:
-        bench = Bench()
+        bench = ServerBench()
         size = {"content-length": str(5 << 20)} if declared else {}
         answer = await bench.client.ask("POST", "/v1/predict", headers=size, parts=[b" " * (1 << 20)] * 5)
         assert answer.status == 413 and answer.json["error"] == "too_large"
@@ -166,7 +166,7 @@ def test_a_body_of_five_megabytes(declared: bool) -> None:
 )
 def test_strict_bodies(body: Any) -> None:
     async def test() -> None:
-        bench = Bench()
+        bench = ServerBench()
         answer = await bench.client.ask("POST", "/v1/predict", body)
         assert answer.status == 422 and answer.json["error"] == "invalid" and not bench.asked
 
@@ -185,7 +185,7 @@ def test_strict_bodies(body: Any) -> None:
 )
 def test_a_refused_target_is_named(route: str, wrong: dict[str, str], error: str, named: str) -> None:
     async def test() -> None:
-        bench = Bench()
+        bench = ServerBench()
         answer = await bench.client.ask("POST", route, {**BODY, **wrong})
         assert (answer.status, answer.json["error"]) == (422, error) and not bench.asked
         assert named in answer.json["cause"] + answer.json["remedy"]
@@ -196,7 +196,7 @@ def test_a_refused_target_is_named(route: str, wrong: dict[str, str], error: str
 @pytest.mark.parametrize("raw", [b"\x00\xff\xfe", b"{", b"[" * 100_000, b'{"source": "\xff"}'])
 def test_a_binary_body(raw: bytes) -> None:
     async def test() -> None:
-        answer = await Bench().client.ask("POST", "/v1/predict", parts=[raw])
+        answer = await ServerBench().client.ask("POST", "/v1/predict", parts=[raw])
         assert answer.status in (400, 422) and answer.json["error"]
 
     run(test)
@@ -221,7 +221,7 @@ def wait_on_the_first(begun: asyncio.Event, ended: asyncio.Event) -> Work:
 def test_the_newest_version_ends_older_ones() -> None:
     async def test() -> None:
         begun, ended = asyncio.Event(), asyncio.Event()
-        bench = Bench(wait_on_the_first(begun, ended))
+        bench = ServerBench(wait_on_the_first(begun, ended))
         edit = {**BODY, "document": "a"}
         first = asyncio.ensure_future(
             bench.client.ask("POST", "/v1/predict", {**edit, "version": 1, "source": "first"})
@@ -241,7 +241,7 @@ def test_the_newest_version_ends_older_ones() -> None:
 def test_a_newer_version_ends_a_search_for_an_older_one() -> None:
     async def test() -> None:
         begun, ended = asyncio.Event(), asyncio.Event()
-        bench = Bench(wait_on_the_first(begun, ended))
+        bench = ServerBench(wait_on_the_first(begun, ended))
         edit = {**BODY, "document": "a"}
         first = await bench.client.ask("POST", "/v1/swizzle", {**edit, "version": 1, "source": "first"})
         await begun.wait()
@@ -266,7 +266,7 @@ def test_a_client_that_goes_away_ends_the_work() -> None:
                 ended.set()
             return document()
 
-        bench = Bench(work)
+        bench = ServerBench(work)
         asking = asyncio.ensure_future(bench.client.ask("POST", "/v1/predict", BODY, gone=gone))
         await begun.wait()
         gone.set()
@@ -285,7 +285,7 @@ def test_a_full_queue_refuses() -> None:
             await release.wait()
             return document()
 
-        bench = Bench(work, predictors=1, queue=1, jobs=1)
+        bench = ServerBench(work, predictors=1, queue=1, jobs=1)
         asking = [
             asyncio.ensure_future(bench.client.ask("POST", "/v1/predict", {**BODY, "name": str(n)})) for n in range(2)
         ]
@@ -305,13 +305,13 @@ def test_a_full_queue_refuses() -> None:
 
 def test_an_undone_edit_is_answered_from_the_cache() -> None:
     async def test() -> None:
-        bench = Bench()
+        bench = ServerBench()
         for version in (1, 2):
             answer = await bench.client.ask("POST", "/v1/predict", {**BODY, "document": "a", "version": version})
             assert answer.json == document()
         await bench.client.ask("POST", "/v1/predict", {**BODY, "flags": "-O2"})
         assert len(bench.asked) == 2 and bench.service.cache.hits == 1
-        small = Bench(cache_bytes=1)
+        small = ServerBench(cache_bytes=1)
         for _ in range(2):
             await small.client.ask("POST", "/v1/predict", BODY)
         assert len(small.asked) == 2 and small.service.cache.held == 0
@@ -331,7 +331,7 @@ def test_jobs() -> None:
             return profile
 
         profile = document_json(document_samples.profile_document())
-        bench = Bench(work, executors=1, execute_s=7.0)
+        bench = ServerBench(work, executors=1, execute_s=7.0)
         names = [
             (await bench.client.ask("POST", "/v1/profile", {**BODY, "source": text})).json["job"]
             for text in ("first", "second", "lost")
@@ -363,7 +363,7 @@ def test_a_verification_is_a_job_and_only_a_sure_answer_is_kept() -> None:
             about = {"original": "o", "changed": "k", "arch": "gfx90a", "flags": "-O3", "checks": [], "speedup": None}
             return {**about, "verified": next(answers)}
 
-        bench = Bench(work)
+        bench = ServerBench(work)
         for verified in (False, True, True):
             accepted = await bench.client.ask("POST", "/v1/verify", {**BODY, "original": "before"})
             assert accepted.status == 202
@@ -386,7 +386,7 @@ def test_a_search_is_a_job_with_a_budget_and_is_kept_unless_the_clock_ended_it(
 
         report = document_samples.optimize_document(SearchEnd(ended))
         answer = document_json(ImprovedProgram(report=report, source="faster", diff="+faster", assumed=()))
-        bench = Bench(work, search_s=90.0)
+        bench = ServerBench(work, search_s=90.0)
         for _ in range(2):
             accepted = await bench.client.ask("POST", f"/v1/{kind}", {**BODY, "budget_s": 3600})
             assert accepted.status == 202
@@ -403,7 +403,7 @@ def test_compare_gives_ratios() -> None:
         async def work(_: str, body: Mapping[str, Any]) -> dict[str, Any]:
             return document(duration=2.0 if body["flags"] == "-O3" else 3.0)
 
-        answer = await Bench(work).client.ask("POST", "/v1/compare", {"a": BODY, "b": {**BODY, "flags": "-O1"}})
+        answer = await ServerBench(work).client.ask("POST", "/v1/compare", {"a": BODY, "b": {**BODY, "flags": "-O1"}})
         rows = {row["metric"]: row for row in answer.json["difference"]}
         assert rows["duration_ns"] == {"kernel": "k", "metric": "duration_ns", "a": 2.0, "b": 3.0, "ratio": 1.5}
         assert rows["HBM_GFLOPS"]["ratio"] == 1.0 and rows["L1_Cache_Bandwidth"]["ratio"] is None
@@ -419,7 +419,7 @@ def test_a_refusal_of_a_worker_is_passed_on() -> None:
         async def work(kind: str, body: Mapping[str, Any]) -> dict[str, Any]:
             raise WorkerProblem(from_json(ErrorDocument, UNCOMPILED))
 
-        answer = await Bench(work).client.ask("POST", "/v1/predict", BODY)
+        answer = await ServerBench(work).client.ask("POST", "/v1/predict", BODY)
         assert answer.status == 422 and answer.json == UNCOMPILED
 
     run(test)
@@ -432,9 +432,9 @@ def test_chat_completions() -> None:
             return {"content": "hi", "finish": "stop", "prompt": 3, "written": 1}
 
         asked = {"messages": [{"role": "user", "content": "hello"}], "temperature": 0}
-        none = await Bench().client.ask("POST", "/v1/chat/completions", asked)
+        none = await ServerBench().client.ask("POST", "/v1/chat/completions", asked)
         assert none.status == 404 and "--model" in none.json["remedy"]
-        bench = Bench(work, model=Path("somewhere"))
+        bench = ServerBench(work, model=Path("somewhere"))
         answer = (await bench.client.ask("POST", "/v1/chat/completions", asked)).json
         assert answer["choices"][0]["message"] == {"role": "assistant", "content": "hi"}
         assert answer["usage"] == {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}
@@ -447,7 +447,7 @@ def test_chat_completions() -> None:
 
 def test_metrics_and_log_hold_no_source_and_no_token(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
-        bench = Bench()
+        bench = ServerBench()
         with caplog.at_level(logging.INFO, "hipsynth.access"):
             await bench.client.ask("POST", "/v1/predict", BODY)
             await bench.client.ask("GET", f"/?token={TOKEN}")
@@ -465,7 +465,7 @@ def test_metrics_and_log_hold_no_source_and_no_token(caplog: pytest.LogCaptureFi
 
 def test_options_name_every_device() -> None:
     async def test() -> None:
-        found = (await Bench().client.ask("GET", "/v1/options")).json
+        found = (await ServerBench().client.ask("GET", "/v1/options")).json
         assert {"mi250", "mi300x"} <= {device["name"] for device in found["devices"]}
         assert all(device["plot"]["peaks"] for device in found["devices"])
         assert "-O3" in {row["flags"] for row in found["flags"]} and len(found["metrics"]) == 12

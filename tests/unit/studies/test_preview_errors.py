@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hipsynth.profiling.survey.build_plan import BuildPlan, SourceUnit, SurveyedProgram
-from studies.preview_errors import NO_LAUNCH, PreviewRow, place_of, summary
+from studies.preview_errors import NO_LAUNCH, PreviewRow, place_of, summarize_errors
 
 
 def test_a_program_is_asked_about_in_its_folder_with_what_its_build_adds(tmp_path: Path) -> None:
@@ -22,6 +22,6 @@ def test_a_program_is_asked_about_in_its_folder_with_what_its_build_adds(tmp_pat
 
 def test_reasons_are_counted_where_labels_have_no_preview() -> None:
     rows = [PreviewRow("a", "gfx942", "k", {"duration": 1.05}), PreviewRow("b", "gfx942", "k", {}, NO_LAUNCH)]
-    text = summary("gfx942", [*rows, PreviewRow("c", "gfx942", "k", {}, NO_LAUNCH)])
+    text = summarize_errors("gfx942", [*rows, PreviewRow("c", "gfx942", "k", {}, NO_LAUNCH)])
     assert "3 labels, 2 without a preview (2 x no launch of it was found)" in text and "33 % within 10 %" in text
-    assert "1 labels, 0 without a preview; " in summary("gfx942", rows[:1])
+    assert "1 labels, 0 without a preview; " in summarize_errors("gfx942", rows[:1])

@@ -18,8 +18,8 @@ from studies import reasoning_table
 from studies.reasoning_table import (
     ONE_SHOT,
     SEARCH,
-    Answer,
     OptimizeQuestion,
+    ReasoningAnswer,
     list_questions,
     make_tables,
     parse_options,
@@ -49,17 +49,17 @@ def question() -> OptimizeQuestion:
 
 def test_answers_say_what_was_verified() -> None:
     gained = run_with_tools(Says(call("compile", source=FASTER, replaces="v0"), DONE), question())
-    assert gained == Answer(2.0, 2, 1, "finished")
+    assert gained == ReasoningAnswer(2.0, 2, 1, "finished")
     wrong = run_with_tools(Says(call("compile", source=WRONG, replaces="v0"), f"{DONE} 10 times"), question())
     assert (wrong.speedup, wrong.executions, wrong.wrong) == (1.0, 2, True)
-    assert run_with_tools(Says("I cannot"), question()) == Answer(1.0, 1, 0, "nonsense")
+    assert run_with_tools(Says("I cannot"), question()) == ReasoningAnswer(1.0, 1, 0, "nonsense")
     searched = run_search(question())
     assert searched.speedup == 3.0 and searched.executions > 3
 
 
 def test_one_answer_without_tools_is_verified_too() -> None:
     model = Says(f"```cpp\n{FASTER}```")
-    assert rewrite_once(model, question()) == Answer(2.0, 2, 0, "finished")
+    assert rewrite_once(model, question()) == ReasoningAnswer(2.0, 2, 0, "finished")
     assert ONE_SHOT in model.asked[0]["messages"][0]["content"] and "tools" not in model.asked[0]
     wrong = rewrite_once(Says(f"```cpp\n{WRONG}```"), question())
     assert (wrong.speedup, wrong.wrong) == (1.0, True)
@@ -74,20 +74,20 @@ def test_contenders_share_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_policy_without_calls_answers_the_original() -> None:
-    assert run_with_tools(RandomMoves(), question(), calls=0) == Answer(1.0, 1, 0, "calls")
+    assert run_with_tools(RandomMoves(), question(), calls=0) == ReasoningAnswer(1.0, 1, 0, "calls")
     assert run_with_tools(RandomMoves(), question(), calls=3).calls == 3
 
 
 def test_a_row_counts_what_was_not_improved_as_one() -> None:
-    answers = [Answer(4.0, 3, 6, "finished"), Answer(1.0, 1, 2, "calls", wrong=True)]
-    search = [Answer(4.0, 10, 0, "finished"), Answer(4.0, 10, 0, "finished")]
+    answers = [ReasoningAnswer(4.0, 3, 6, "finished"), ReasoningAnswer(1.0, 1, 2, "calls", wrong=True)]
+    search = [ReasoningAnswer(4.0, 10, 0, "finished"), ReasoningAnswer(4.0, 10, 0, "finished")]
     assert score_row("a", answers, search) == [
         "a", "1 of 2", "2.000", "50", "2.0", "4.0", "1 of 2", "1 of 2"
     ]  # fmt: skip
 
 
 def test_tables_have_the_programs_that_all_worked_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = Answer(2.0, 3, 6, "finished")
+    answer = ReasoningAnswer(2.0, 3, 6, "finished")
     both = {SEARCH: answer, "a": replace(answer, speedup=4.0)}
     assert not make_tables({("handwritten", "p gfx942"): both}, list(both)), "too few"
     monkeypatch.setattr(reasoning_table, "LEAST_QUESTIONS", 1)
@@ -105,13 +105,13 @@ def test_a_second_call_goes_on_and_the_control_gets_the_models_calls(
     asked: list[tuple[str, int]] = []
 
     def answering(name: str) -> tuple[str, reasoning_table.Answering]:
-        def answer(given: OptimizeQuestion) -> Answer:
+        def answer(given: OptimizeQuestion) -> ReasoningAnswer:
             asked.append((name, given.calls))
-            return Answer(1.5, 2, 3, "finished")
+            return ReasoningAnswer(1.5, 2, 3, "finished")
 
         return "model", answer
 
-    monkeypatch.setattr(reasoning_table, "naive", lambda: iter([("scale", program)]))
+    monkeypatch.setattr(reasoning_table, "list_naive", lambda: iter([("scale", program)]))
     rows = {name: answering(name) for name in (SEARCH, reasoning_table.TRAINED, reasoning_table.RANDOM)}
     monkeypatch.setattr(reasoning_table, "list_contenders", lambda options: rows)
     for _ in range(2):
@@ -133,7 +133,7 @@ def test_without_a_model_the_control_gets_the_calls_of_the_best_preview(monkeypa
 def test_a_group_is_asked_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     program = tmp_path / "scale.hip"
     program.write_text(TEXT)
-    monkeypatch.setattr(reasoning_table, "naive", lambda: iter([("scale", program)]))
+    monkeypatch.setattr(reasoning_table, "list_naive", lambda: iter([("scale", program)]))
     traces = str(tmp_path / "traces")
     write_traces(tmp_path / "traces", ["test"])
     for group in reasoning_table.GROUPS:
@@ -142,11 +142,11 @@ def test_a_group_is_asked_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 
 def test_held_out_programs_with_something_to_gain_are_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reasoning_table, "naive", lambda: iter(()))
+    monkeypatch.setattr(reasoning_table, "list_naive", lambda: iter(()))
     paths = write_traces(tmp_path / "traces", ["train", "test"])
     assert path_gain(paths[1]) == pytest.approx(1.5)
     options = parse_options(["--trained", "m", "--traces", str(tmp_path / "traces")])
     assert [(row.group, row.text, row.target.arch) for row in list_questions(options)] == [
         ("lineages", paths[1].text, "gfx942")
     ]
-    assert document_json(Answer(1.0, 1, 0, "calls"))["wrong"] is False
+    assert document_json(ReasoningAnswer(1.0, 1, 0, "calls"))["wrong"] is False

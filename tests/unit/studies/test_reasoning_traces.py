@@ -10,7 +10,7 @@ import needs
 import pytest
 
 from studies import reasoning_traces
-from studies.reasoning_traces import line, training_set
+from studies.reasoning_traces import format_line, training_set
 
 needs.package("torch")
 
@@ -36,7 +36,7 @@ def test_counts_of_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
         {"program": "a", "lineage": "x", "size": 1600, "kind": "detour"},
         {"program": "b", "lineage": "x", "size": 2049},
     ]
-    assert line("held_out", chats, 12, None, 2048) == "| held out | 3 | 2 | 1 | 1 | 12 | 3,100 | 20 | 1 |"
+    assert format_line("held_out", chats, 12, None, 2048) == "| held out | 3 | 2 | 1 | 1 | 12 | 3,100 | 20 | 1 |"
 
 
 def test_the_section_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

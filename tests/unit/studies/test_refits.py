@@ -70,17 +70,19 @@ def test_errors_and_scores() -> None:
     hit = Figure("made", "up", "", "mi250", HIT, 50.0, 47.0)
     moved = Figure("made", "up", "", "mi250", BYTES, 100.0, 104.0)
     kinds = {"gpu-stream read": [slow, slow, slow, fast], "fill": [fast, hit, moved]}
-    found = score.score(kinds, kinds)
+    found = score.score_figures(kinds, kinds)
     assert found.left_out and found.left_out.mape == pytest.approx((17.5 + 10) / 2)
     bias = ((3 * math.log(1.2) + math.log(0.9)) / 4 + math.log(0.9)) / 2
     assert found.left_out.bias == pytest.approx(100 * bias)
     assert found.hit_median == 3 and found.bytes_mean == pytest.approx(4)
-    assert score.score(kinds, kinds, ("mi300x",)).left_out is None
+    assert score.score_figures(kinds, kinds, ("mi300x",)).left_out is None
 
 
 def test_kinds_weigh_the_same_in_quantiles() -> None:
     kinds = {"many": [timed(1e6, 1.01e6)] * 99, "one": [timed(1e6, 1.5e6)]}
-    assert score.quantile(kinds, 0.5) == pytest.approx(1) and score.quantile(kinds, 0.8) == pytest.approx(50)
+    assert score.error_quantile(kinds, 0.5) == pytest.approx(1) and score.error_quantile(kinds, 0.8) == pytest.approx(
+        50
+    )
     assert score.within(kinds, 10) == 0.5
 
 
@@ -91,27 +93,27 @@ def streams(count: int, ratio: float, device: str = "mi250", **counted: float) -
 def test_ranges_are_wider_with_little_evidence() -> None:
     loops = {"SQ_INSTS_VALU": 1e3}
     figures = streams(3, 1.1) | streams(2, 1.2, "mi210", **loops)
-    rows = {(row.class_, row.arch): row for row in ranges.ranges(figures)}
+    rows = {(row.class_, row.arch): row for row in ranges.compute_ranges(figures)}
     plain, few, none = (rows[name, "gfx90a"] for name in (classes.STREAMING, classes.LOOPS, classes.ATOMICS))
     assert (plain.kinds, plain.wide) == (3, False) and plain.range == pytest.approx(10, abs=0.1)
     assert (few.kinds, few.wide, few.alone) == (2, True, pytest.approx(20, abs=0.1))
     assert few.range == pytest.approx(1.25 * 20, abs=0.1)
     assert none.wide and none.alone is None and none.range == pytest.approx(25, abs=0.1), "that of all classes, wider"
     assert all(arch == "gfx90a" for _, arch in rows)
-    assert ranges.coverage(figures, list(rows.values())) == 1
-    assert ranges.coverage(figures, [replace(plain, range=5.0), few]) == pytest.approx(2 / 5)
+    assert ranges.measure_coverage(figures, list(rows.values())) == 1
+    assert ranges.measure_coverage(figures, [replace(plain, range=5.0), few]) == pytest.approx(2 / 5)
 
 
 def test_enough_kinds_of_the_class_elsewhere_stand_for_it() -> None:
     """Three of it on gfx90a are off by 2 %: all other classes, by 40 %, do not count."""
     loops = {"SQ_INSTS_VALU": 1e3}
     figures = streams(3, 1.02, "mi250", **loops) | streams(3, 1.4, "mi300x") | streams(1, 1.04, "mi300a", **loops)
-    rows = {(row.class_, row.arch): row for row in ranges.ranges(figures)}
+    rows = {(row.class_, row.arch): row for row in ranges.compute_ranges(figures)}
     here = rows[classes.LOOPS, "gfx942"]
     assert here.wide and here.kinds == 1 and here.range == pytest.approx(1.25 * 4, abs=0.1)
 
 
 def test_the_table_of_ranges_is_read_as_it_was_written() -> None:
-    rows = ranges.ranges(streams(3, 1.1) | streams(1, 1.3, SQ_INSTS_LDS=5.0))
-    again = expected_error.parse_ranges(ranges.text(rows))
+    rows = ranges.compute_ranges(streams(3, 1.1) | streams(1, 1.3, SQ_INSTS_LDS=5.0))
+    again = expected_error.parse_ranges(ranges.render_text(rows))
     assert list(again.values()) == rows

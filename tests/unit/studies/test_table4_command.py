@@ -19,7 +19,7 @@ from studies.markdown import write_tables
 
 def test_the_corpus_is_made_by_four_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[list[str]] = []
-    monkeypatch.setattr(table4, "synth", lambda *arguments: called.append([str(a) for a in arguments]))
+    monkeypatch.setattr(table4, "run_synth", lambda *arguments: called.append([str(a) for a in arguments]))
     table4.make_corpus(tmp_path, table4.Form(12, 4, 100), workers=1)
     assert [(words[0], Path(words[-3]).name) for words in called] == [
         ("generate", "1"),

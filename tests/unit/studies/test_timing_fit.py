@@ -6,7 +6,7 @@ import pytest
 
 from hipsynth.simulator import devices
 from hipsynth.simulator.native_core import native_core
-from studies.validation.fit import FitRecord, fit, loss
+from studies.validation.fit import FitRecord, fit_constants, loss
 from studies.validation.timed import TimedValue
 
 BYTES = (1e9, 2e9)
@@ -29,7 +29,7 @@ def test_the_fit_recovers_the_constant() -> None:
     times = [native_core().estimate(truth, work)["duration_ns"] for work in made.runs]
     assert made.steady and made.value(times, table) == pytest.approx(900, rel=0.05)
     points = [FitRecord(made, made.recorded_ns(made.value(times, table)))]
-    found = fit(points, table, ["hbm.read_gbps"])
+    found = fit_constants(points, table, ["hbm.read_gbps"])
     assert found["hbm.read_gbps"] == pytest.approx(900, rel=0.02)
     assert loss(points, found) < loss(points, table)
     assert {key: value for key, value in found.items() if key != "hbm.read_gbps"} == {

@@ -57,7 +57,7 @@ def tokenizer_of(traces: Path) -> Any:
     return tokenizer
 
 
-class Scripted(LocalModel):
+class ScriptedModel(LocalModel):
     """Writes the given answers, one a turn; the last is repeated."""
 
     def __init__(self, tokenizer: Any, answers: list[str], context: int = 100_000) -> None:
@@ -156,14 +156,14 @@ def test_results_are_shortened_to_what_decides(traces: Path) -> None:
     ],
 )  # fmt: skip
 def test_only_a_verified_gain_is_rewarded(traces: Path, answers: list[str], reward: float, ended: str) -> None:
-    found = roll_out(Scripted(tokenizer_of(traces), answers), TEXT, TARGET)
+    found = roll_out(ScriptedModel(tokenizer_of(traces), answers), TEXT, TARGET)
     assert (found.reward, found.ended) == (pytest.approx(reward), ended)
     assert len(found.tokens) == len(found.own) == len(found.logprobs) and sum(found.own) > 0
 
 
 def test_a_rollout_is_one_sequence_of_own_and_told_tokens(traces: Path) -> None:
     tokenizer = tokenizer_of(traces)
-    found = roll_out(Scripted(tokenizer, [asked("profile", program="v0"), DONE]), TEXT, TARGET)
+    found = roll_out(ScriptedModel(tokenizer, [asked("profile", program="v0"), DONE]), TEXT, TARGET)
     own = tokenizer.decode([t for t, mine in zip(found.tokens, found.own, strict=True) if mine])
     told = tokenizer.decode([t for t, mine in zip(found.tokens, found.own, strict=True) if not mine])
     assert own == f"{asked('profile', program='v0')}<|im_end|>{DONE}<|im_end|>"
@@ -172,7 +172,7 @@ def test_a_rollout_is_one_sequence_of_own_and_told_tokens(traces: Path) -> None:
 
 
 def test_a_chat_beyond_the_context_ends_the_run(traces: Path) -> None:
-    model = Scripted(tokenizer_of(traces), [DONE], context=200)
+    model = ScriptedModel(tokenizer_of(traces), [DONE], context=200)
     with pytest.raises(NoAnswer, match="reads 200"):
         model.ask({"messages": [{"role": "user", "content": TEXT}], "tools": []})
     assert roll_out(model, TEXT, TARGET) == Rollout([], [], [], [], 0.0, "endpoint: too_long")

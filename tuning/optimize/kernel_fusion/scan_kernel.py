@@ -73,7 +73,7 @@ def read_step(program: ParsedProgram, kernel: KernelDefinition) -> ScanStep:
         if target.constant:
             continue
         names = {source.name: "F", target.name: "T", distance: "D", count: "N"}
-        near, far = (_Step(body, names, is_near).run() for is_near in (True, False))
+        near, far = (_ScanExecution(body, names, is_near).run() for is_near in (True, False))
         operation = _read_operation(far)
         if near in ("F[I]", "F[I]+0", "0+F[I]") and operation:
             return ScanStep(source.name, target.name, distance, count, kind, operation)
@@ -89,7 +89,7 @@ def _read_operation(value: str) -> str:
     return call[1] if call and call[2] != call[3] and call[1] in _LARGER | _SMALLER else ""
 
 
-class _Step:
+class _ScanExecution:
     """Executes a kernel's statements with names for values, for a work-item within the array, nearer to its beginning
     than the distance or not. `I` is its index; `names` has the parameters."""
 

@@ -92,7 +92,7 @@ def _find_exponentials(
         return None
     kind = _read_kind(reader, place, terms.place)
     start = _check_pair(reader, first, second, element, place, shift, terms)
-    writer = _Writer(reader, first, second, kind, _name_of(reader, place))
+    writer = _OnePassWriter(reader, first, second, kind, _name_of(reader, place))
     why = "the sum of exponentials follows from the pass that finds the largest element"
     edits = [*writer.write_online(element, call, start, terms.place, shift)]
     if terms.store is not None:
@@ -190,7 +190,7 @@ def _find_deviations(
     kind = _read_kind(reader, squares.place, added.place)
     if _check_pair(reader, first, second, added.value, added.place, mean, squares):
         raise NotUnderstood("a sum that begins with an element")
-    writer = _Writer(reader, first, second, kind, _name_of(reader, squares.place))
+    writer = _OnePassWriter(reader, first, second, kind, _name_of(reader, squares.place))
     why = "the sum of squared deviations follows from the pass that adds the elements"
     return [*writer.write_shifted(added.value, added.place, squares.place, mean)], why
 
@@ -252,7 +252,7 @@ def _has_first_element(reader: RowReader, first: RowLoop, second: RowLoop, eleme
 
 
 @dataclass(frozen=True)
-class _Writer:
+class _OnePassWriter:
     """Writes the first loop with more sums, and what stands for the second. `name`: the variable that these are of."""
 
     reader: RowReader

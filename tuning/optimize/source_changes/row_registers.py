@@ -47,7 +47,7 @@ def _list_counts(program: ParsedProgram, function: KernelDefinition, name: str) 
     loops, elements = next((row for row in rows if row is not None), ((), ()))
     for count in COUNTS if loops else ():
         if count * sum(element.bytes for element in elements) <= MOST_BYTES:
-            edits = join_insertions(_Writer(reader, loops, elements).write_edits(count))
+            edits = join_insertions(_RowRegisterWriter(reader, loops, elements).write_edits(count))
             text = edit_text(program.unit.text, edits)
             yield SourceChange(name, text, "loops over a row load its elements again")
 
@@ -56,7 +56,7 @@ CHANGER = SourceChanger("TCP_TOTAL_CACHE_ACCESSES", list_changes, alternatives=T
 
 
 @dataclass(frozen=True)
-class _Writer:
+class _RowRegisterWriter:
     """Writes loops over the same elements."""
 
     reader: RowReader

@@ -83,7 +83,7 @@ class _Threshold:
 
 
 @dataclass(frozen=True)
-class _Step:
+class _BarrierStep:
     """A statement of a list, in the order of execution. `kind`: "barrier", "wave" for what the first wavefront alone
     does, "group" for all else; `conditions`: those under which it is executed."""
 
@@ -120,19 +120,21 @@ class _Barriers:
                 tokens = self.body.tokens
                 yield Edit(tokens[step.statement.start].start, tokens[step.statement.end - 1].end, OWN_BARRIER)
 
-    def _list_steps(self, statement: Statement, conditions: tuple[_Threshold, ...]) -> Iterator[_Step]:
+    def _list_steps(self, statement: Statement, conditions: tuple[_Threshold, ...]) -> Iterator[_BarrierStep]:
         if self._is_barrier(statement):
-            yield _Step("barrier", statement, conditions)
+            yield _BarrierStep("barrier", statement, conditions)
         elif self._is_of_first_wave(statement):
-            yield _Step("wave", statement, conditions)
+            yield _BarrierStep("wave", statement, conditions)
         elif statement.kind == "if" and len(statement.parts) == 1 and (threshold := self._read_threshold(statement)):
             inside = statement.parts[0]
             for part in inside.parts if inside.kind == "block" else (inside,):
                 yield from self._list_steps(part, (*conditions, threshold))
         else:
-            yield _Step("group", statement, conditions)
+            yield _BarrierStep("group", statement, conditions)
 
-    def _orders_one_wave(self, barrier: _Step, steps: Sequence[_Step], thresholds: Sequence[_Threshold]) -> bool:
+    def _orders_one_wave(
+        self, barrier: _BarrierStep, steps: Sequence[_BarrierStep], thresholds: Sequence[_Threshold]
+    ) -> bool:
         """Whether a barrier stands between steps of the first wavefront alone, up to the next barrier on each side,
         whichever thresholds the value reaches."""
         for reached in range(len(thresholds) + 1):

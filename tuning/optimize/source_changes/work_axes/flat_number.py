@@ -40,7 +40,7 @@ def write_numbered(
     program: ParsedProgram, kernel: KernelDefinition, grid: Shape, block: Shape
 ) -> Iterator[NumberedKernel]:
     """The same for a kernel that is known to have a flat number, as if its launches were flat; raises NotUnderstood."""
-    text = _Writer(Body(program, kernel), block).write()
+    text = _FlatNumberWriter(Body(program, kernel), block).write()
     side = math.ceil(math.sqrt(grid[0] * block[0]) / SIDE)  # how many there are along each axis is not known here
     yield NumberedKernel(text, (side, side, 1), (SIDE, SIDE, 1))
 
@@ -56,7 +56,7 @@ class _Bound:
 
 
 @dataclass
-class _Writer:
+class _FlatNumberWriter:
     body: Body
     block: Shape
 
