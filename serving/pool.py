@@ -15,7 +15,7 @@ from hipsynth.core.documents import JsonObject, from_json, to_json
 from hipsynth.core.errors import ErrorDocument, HipsynthError
 from hipsynth.core.reasons import Reason
 from hipsynth.serving.requests import BuildRequest
-from hipsynth.serving.worker import HEADER, TAKEN
+from hipsynth.serving.worker import HEADER, TAKEN_HEADER
 
 GRACE_S = 1.5  # for a worker to give up a request before it is killed
 SIGNAL_S = 0.1
@@ -99,7 +99,7 @@ class Worker:
         assert requests is not None and answers is not None
         requests.write(len(text).to_bytes(HEADER, "big") + text)
         await requests.drain()
-        self.taken = await answers.readexactly(HEADER) == TAKEN
+        self.taken = await answers.readexactly(HEADER) == TAKEN_HEADER
         while True:
             size = int.from_bytes(await answers.readexactly(HEADER), "big")
             if size > MOST_ANSWER:

@@ -23,12 +23,12 @@ from hipsynth.core.errors import CompileFailed, ErrorDocument, HipsynthError, lo
 from hipsynth.core.reasons import Reason
 
 HEADER = 8  # bytes of a length
-TAKEN = bytes(HEADER)
+TAKEN_HEADER = bytes(HEADER)
 ReportProgress = Callable[[str], None]
 Answer = Callable[
     [str, object, ReportProgress], object
 ]  # of a kind of request and its JSON; what to report of long work
-SENT = "kernel.hip"  # what messages call the text that was sent
+SENT_TEXT_NAME = "kernel.hip"  # what messages call the text that was sent
 
 
 class RequestCancelled(BaseException):
@@ -53,7 +53,7 @@ class RequestLoop:
     def run(self) -> None:
         """Answers requests (8 bytes of length, then JSON) until the stream ends; cancelled ones as such."""
         while request := self._read_exactly():
-            self._write_answer(TAKEN)
+            self._write_answer(TAKEN_HEADER)
             answer: dict[str, object] = {"cancelled": True}
             with contextlib.suppress(RequestCancelled):
                 try:
@@ -125,7 +125,7 @@ def problem_of(error: HipsynthError) -> ErrorDocument:
     """An error as --json prints it, with the compiler's messages."""
     diagnostics = error.diagnostics if isinstance(error, CompileFailed) else ""
     words = error.reason, error.what, error.cause, error.remedy, diagnostics
-    return ErrorDocument(*(name_scratch_sources(text, SENT) for text in words))
+    return ErrorDocument(*(name_scratch_sources(text, SENT_TEXT_NAME) for text in words))
 
 
 def main(answer: Answer = answer_request) -> None:

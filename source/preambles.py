@@ -20,7 +20,7 @@ from hipsynth.core.files import replace_atomically, write_whole
 from hipsynth.source import clang
 from hipsynth.source.clang import TU
 
-KEPT = 32  # files of about 17 MB each
+MOST_CACHED_PREAMBLES = 32  # files of about 17 MB each
 INSTANCES = Path(__file__).with_name("instances.hpp")
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _DEFINE = re.compile(rb"^[ \t]*#[ \t]*define\b(?:[^\n]*\\\r?\n)*[^\n]*", re.M)
@@ -169,7 +169,7 @@ def _prune_cache(cache: Path) -> None:
     """Removes the least recently used preambles, except those used in the last hour, which a worker may be reading."""
     with contextlib.suppress(OSError):
         used = sorted(((path.stat().st_mtime, path) for path in cache.glob("*.pch")), reverse=True)
-        for when, path in used[KEPT:]:
+        for when, path in used[MOST_CACHED_PREAMBLES:]:
             if when < time.time() - 3600:
                 for suffix in (".pch", ".hip", ".files"):
                     path.with_suffix(suffix).unlink(missing_ok=True)

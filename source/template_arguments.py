@@ -11,7 +11,7 @@ from hipsynth.source.declarations import FunctionDeclaration
 from hipsynth.source.outline import blank_opaque
 
 TYPE, TRUTH = "float", "true"  # of a parameter that is a type, or a bool
-FEW = "4"  # of a number that is not one of work-items: elements of a vector or of a work-item
+DEFAULT_ARGUMENT = "4"  # of a number that is not one of work-items: elements of a vector or of a work-item
 _OF_ITEMS = re.compile(r"block|thread|group|items", re.IGNORECASE)
 _TYPE_WORDS = re.compile(r"(?:class|typename)\b")
 _NUMBER = re.compile(r"(?:\d+[uUlL]*|true|false)")
@@ -99,5 +99,5 @@ def _fits_parameters(kinds: Mapping[str, str], arguments: list[str]) -> bool:
 
 
 def _choose_usual(name: str, kind: str, block_items: int, item_count: int | None) -> str:
-    number = str(item_count or block_items) if item_count or _OF_ITEMS.search(name) else FEW
+    number = str(item_count or block_items) if item_count or _OF_ITEMS.search(name) else DEFAULT_ARGUMENT
     return {"class": TYPE, "bool": TRUTH}.get(kind, number)

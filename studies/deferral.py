@@ -35,7 +35,7 @@ from hipsynth.training.models.documents import SimulatedKernel
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAMS = ROOT / "corpus" / "handwritten"
 FIGURES, PICTURE = ROOT / "studies" / "deferral.json", ROOT / "docs" / "images" / "deferral.svg"
-ARCHES, FLAGS, NEAR, JOB_SECONDS = ("gfx90a", "gfx942"), "-O3", 0.1, 600.0
+ARCHES, FLAGS, MOST_GOOD_ERROR, JOB_SECONDS = ("gfx90a", "gfx942"), "-O3", 0.1, 600.0
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def build_curve(trials: Sequence[DeferralTrial]) -> list[Point]:
     total_predict_s = sum(t.predict_s for t in trials)
     points = []
     for n in range(len(order) + 1):
-        right = n + sum(t.error <= NEAR for t in order[n:])
+        right = n + sum(t.error <= MOST_GOOD_ERROR for t in order[n:])
         points.append(
             Point(n, (total_predict_s + sum(t.execute_s for t in order[:n])) / total_execute_s, right / len(order))
         )

@@ -34,7 +34,7 @@ the first plan of `lds_tile`, and with the first one of `matrix_cores`. Simulate
 `-O3`; every work-group runs. [What the transformations do](../how-to/optimize.md#what-it-can-change).
 
 """
-OWN = r"""#include <hip/hip_runtime.h>
+MATRIX_PROGRAM = r"""#include <hip/hip_runtime.h>
 #include <vector>
 __global__ void product(const INPUT* a, const INPUT* b, OUTPUT* c, int m, int n, int depth) {
   const int row = blockIdx.y * blockDim.y + threadIdx.y;
@@ -88,7 +88,7 @@ class ProductProgram:
 def write_product(term: str, kind: str, output: str, sizes: str) -> str:
     """A program that adds `term` of matrices of `kind` to sums of type `output`."""
     words = {"TERM": term, "INPUT": kind, "OUTPUT": output, "SIZES": sizes}
-    text = OWN
+    text = MATRIX_PROGRAM
     for name, word in words.items():
         text = text.replace(name, word)
     return text

@@ -41,7 +41,7 @@ MIXED = 6  # generated programs before each handwritten one
 ARCHS = ("gfx942", "gfx90a")
 STAGES = ("collect", "fit", "score")
 TRIES = (1, 3, 5, 16)
-WORTH = 1.02  # speed-up of the best move from which a program has something to gain
+LEAST_BEST_SPEEDUP = 1.02  # speed-up of the best move from which a program has something to gain
 SHRINKAGE = 3.0  # moves without a gain that a mean is drawn towards
 SHIPPED_ORDER, LEARNED, MEANS, SEARCHED, CHANCE = (
     "by turns, learned first (what ships)",
@@ -126,7 +126,7 @@ def load_tests(moves: Path) -> dict[str, list[TestState]]:
         for state in program.states[:1]:
             valued = valued_moves(state)
             test = TestState(tuple(move for move, _ in valued), tuple(math.log(gain) for _, gain in valued))
-            if state.split != "train" and len(valued) > 1 and test.best >= math.log(WORTH):
+            if state.split != "train" and len(valued) > 1 and test.best >= math.log(LEAST_BEST_SPEEDUP):
                 sets["handwritten" if state.split == "handwritten" else "test"].append(test)
     return sets
 

@@ -27,7 +27,7 @@ from hipsynth.training.models.base import load_base, load_trained
 from hipsynth.training.models.model_record import model_record
 from hipsynth.training.models.trainer import computes_bf16
 from hipsynth.tuning.agent.choose_answer import choose_answer
-from hipsynth.tuning.optimize.move_values import GAIN, ValuedProgram, read_jobs
+from hipsynth.tuning.optimize.move_values import LEAST_SPEEDUP, ValuedProgram, read_jobs
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult, optimize_program
 from hipsynth.tuning.reason.grpo import run_model
 from hipsynth.tuning.reason.kernel_rewrite import replace_kernels
@@ -41,7 +41,7 @@ from studies.reasoning_traces import training_set
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "reasoning.md"
 TABLES = "studies.reasoning_table"
-KEPT, JOURNAL = Path("out/reasoning.jsonl"), Path("out/reasoning-runs")
+ANSWERS_PATH, JOURNAL = Path("out/reasoning.jsonl"), Path("out/reasoning-runs")
 BUDGET_S, CALLS, WHOLE, RUN_S = 60.0, 16, 700, 30.0
 ARCHS = ("gfx942", "gfx90a")
 ONE_SHOT = "Write the kernels again so that they run faster and do the same. Answer with one ```cpp block."
@@ -54,7 +54,7 @@ HEAD = [
     "ended by itself",
 ]  # fmt: skip
 LEAST_QUESTIONS = 30  # of a group that is shown
-WORTH = 1.05  # speed-up of a held-out program's path from which it has something to gain
+LEAST_SPEEDUP_TO_ASK = 1.05  # speed-up of a held-out program's path from which it has something to gain
 
 
 @dataclass(frozen=True)
@@ -202,20 +202,20 @@ def list_questions(options: argparse.Namespace) -> Iterator[OptimizeQuestion]:
         if options.traces is not None and "lineages" in groups:
             paths = (row for row in read_jobs(options.traces / "moves.jsonl") if row.states)
             heldout = [row for row in paths if row.states[0].split in ("validation", "test", "unseen_families")]
-            worth = [row for row in heldout if row.states[0].arch == arch and path_gain(row) >= WORTH]
+            worth = [row for row in heldout if row.states[0].arch == arch and path_gain(row) >= LEAST_SPEEDUP_TO_ASK]
             for row in worth[: options.kernels]:
                 yield OptimizeQuestion("lineages", row.states[0].program, row.text, target_of(arch))
 
 
 def read_kept() -> dict[tuple[str, str, str, str], ReasoningAnswer]:
     """The kept answers by contender, model, program and architecture."""
-    rows = read_documents(KEPT, KeptAnswer, "delete the line: its question is asked again", missing_ok=True)
+    rows = read_documents(ANSWERS_PATH, KeptAnswer, "delete the line: its question is asked again", missing_ok=True)
     return {(row.row, row.model, row.program, row.arch): row.answer for row in rows}
 
 
 def keep_answer(row: KeptAnswer) -> None:
     """Adds a line to the file of results."""
-    append_json_line(KEPT, document_json(row))
+    append_json_line(ANSWERS_PATH, document_json(row))
     print(row.row, row.program, row.arch, row.answer, flush=True)
 
 
@@ -244,7 +244,7 @@ def score_row(name: str, answers: Sequence[ReasoningAnswer], search: Sequence[Re
     of_search = sum(math.log(max(1.0, answer.speedup)) for answer in search)
     return [
         name,
-        f"{sum(answer.speedup >= GAIN for answer in answers)} of {number}",
+        f"{sum(answer.speedup >= LEAST_SPEEDUP for answer in answers)} of {number}",
         f"{math.exp(sum(logs) / number):.3f}",
         f"{100 * sum(logs) / of_search:.0f}" if of_search else "",
         f"{sum(answer.executions for answer in answers) / number:.1f}",

@@ -40,7 +40,7 @@ COLOURS = {"naive": "#b3261e", "optimize": "#2f6db3", "swizzle": "#5f8528"}
 COLUMNS = ("version", "kernel", "time, us", "limited by", "L2 hits, %", "FLOP/B", "GFLOP/s", "of its roof, %")
 STEP_COLUMNS = ("step", "kernel", "why it was tried")
 SLOW = 120.0  # seconds of the search on the clock for each of its budget's tenths, on a machine with other work
-NOTABLE = 0.04  # share of a program's time from which a kernel has a row
+LEAST_ROW_SHARE = 0.04  # share of a program's time from which a kernel has a row
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class ProgramVersion:
     @property
     def notable(self) -> list[KernelRecord]:
         """The kernels that take a part of the time that matters."""
-        return [k for k in self.kernels if k.dispatches * k.duration_ns >= NOTABLE * self.duration_ns]
+        return [k for k in self.kernels if k.dispatches * k.duration_ns >= LEAST_ROW_SHARE * self.duration_ns]
 
 
 def find_point(kernel: KernelRecord) -> tuple[float, float]:

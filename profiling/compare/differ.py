@@ -33,8 +33,8 @@ from hipsynth.profiling.reports.documents import ProfiledKernel, ProfileDocument
 FLOOR, OF_CHANGE = 0.05, 0.20
 UNKNOWN_RANGE = 0.5  # of a duration on a device without recordings
 LIMITING = 0.5  # units with at least this share of the largest bound may explain a change
-LARGE = 200.0  # per cent: larger changes are said as factors
-NOTABLE = 0.02  # smallest relative change of a counter that explains one
+LEAST_FACTOR_PERCENT = 200.0  # larger changes are said as factors
+LEAST_EXPLAINING_CHANGE = 0.02  # smallest relative change of a counter that explains one
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ def _find_causes(a: ProfiledKernel, b: ProfiledKernel) -> Iterator[ChangeCause]:
     largest = max(slow.values(), default=0.0)
     saved = {unit: ns - fast.get(unit, 0.0) for unit, ns in slow.items() if ns >= LIMITING * largest}
     for unit, gain in sorted(saved.items(), key=lambda item: -item[1])[:2]:
-        if gain <= NOTABLE * max(a.duration_ns, b.duration_ns):
+        if gain <= LEAST_EXPLAINING_CHANGE * max(a.duration_ns, b.duration_ns):
             continue
         counter, text = _explain_unit(unit, a.counters, b.counters, is_faster)
         yield ChangeCause(unit, unit_name(unit), times[0].get(unit, 0.0), times[1].get(unit, 0.0), counter, text)
@@ -286,7 +286,7 @@ def _explain_unit(unit: str, a: Mapping[str, float], b: Mapping[str, float], is_
         if unit not in row.units or not larger or (after < before) != is_faster:
             continue
         size = abs(after - before) / larger
-        if size >= NOTABLE and (best is None or size > best[0]):
+        if size >= LEAST_EXPLAINING_CHANGE and (best is None or size > best[0]):
             change = format_change(100 * (after / before - 1), ".0f") if before else f"{after:,.0f}, before none"
             best = (size, row.counter, f"{'fewer' if is_faster else 'more'} {row.title} ({change})")
     if best is not None:
@@ -310,14 +310,14 @@ def describe_change(duration: DurationPair, causes: Sequence[ChangeCause] = ()) 
 
 def _change_size(duration: DurationPair) -> tuple[str, str, str]:
     """(words, number, unit) of a change of duration."""
-    if duration.change_percent >= LARGE:
+    if duration.change_percent >= LEAST_FACTOR_PERCENT:
         return "slower:", f"{1 + duration.change_percent / 100:.3g}", "times as long"
     return "faster by" if duration.change_percent < 0 else "slower by", f"{abs(duration.change_percent):.3g}", "%"
 
 
 def format_change(percent: float, digits: str = ".3g") -> str:
     """A change in per cent, or, where it is large, as a factor: "12.6 times" for +1160 %."""
-    if percent < LARGE:
+    if percent < LEAST_FACTOR_PERCENT:
         return f"{percent:+{digits}} %"
     factor = 1 + percent / 100
     return f"{factor:.3g} times" if factor < 1000 else f"{factor:,.0f} times"

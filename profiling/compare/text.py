@@ -21,7 +21,7 @@ from hipsynth.profiling.reports.numbers import format_number, format_quantity, u
 LINE_WIDTH = 120
 TOP_LINES = 12  # of a kernel, those whose time changed most
 LINE_SHOWN = 0.01  # of a kernel's time: smaller changes of a line are not listed
-SHOWN = 0.5  # per cent: smaller changes of a quantity are not listed
+LEAST_LISTED_PERCENT = 0.5  # smaller changes of a quantity are not listed
 # The same number under several names, and the duration, which is the first line.
 REPEATED = frozenset({"L1_Cache_GFLOPS", "L2_Cache_GFLOPS", "Duration"})
 Row = tuple[str, str, str, str]
@@ -178,7 +178,7 @@ def is_notable(pair: QuantityPair) -> bool:
     """Whether a quantity changed by so much that it is listed."""
     if pair.a is None or pair.b is None:
         return pair.a != pair.b
-    return pair.a != pair.b and (pair.change_percent is None or abs(pair.change_percent) >= SHOWN)
+    return pair.a != pair.b and (pair.change_percent is None or abs(pair.change_percent) >= LEAST_LISTED_PERCENT)
 
 
 def change_text(pair: QuantityPair, unit: str) -> str:

@@ -43,9 +43,9 @@ WAITS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "stores": (("store_waits", "store_tails"), "l2.store_latency_cycles"),
     "the LDS": (("lds_waits",), "issue.lds_latency_cycles"),
 }
-OWN = "issue and start-up"
-CLOSE = 0.85  # bounds of at least this share of the largest are reported as too close to tell apart
-NOTABLE = 0.2  # exposed latency of at least this share of the duration is split into parts of at least this share
+ISSUE_AND_START_UP = "issue and start-up"
+LEAST_CLOSE_SHARE = 0.85  # bounds of at least this share of the largest are reported as too close to tell apart
+LEAST_LATENCY_SHARE = 0.2  # of the duration: shorter exposed latency is not split, and less than it is no part
 MINOR = 0.05  # bounds below this share of the duration are not reported
 WEAK = 0.5  # if the largest bound is below this share of the duration, no single unit limits the kernel
 
@@ -149,7 +149,7 @@ def latency_breakdown(kernel: KernelRecord, device: str) -> list[tuple[str, floa
     for name, (keys, constant) in WAITS.items():
         cost = constants[constant].value if constant in constants else 0.0
         breakdown[name] = cost * sum(getattr(work, key) for key in keys) / cycles
-    breakdown[OWN] = max(0.0, 1 - sum(breakdown.values()))
+    breakdown[ISSUE_AND_START_UP] = max(0.0, 1 - sum(breakdown.values()))
     return sorted(((name, share) for name, share in breakdown.items() if share > 0), key=lambda pair: -pair[1])
 
 
@@ -160,7 +160,7 @@ def summarise_bounds(bounds: list[Bound], waits: Sequence[tuple[str, float]] = (
         return ""
     first, *rest = bounds
     rest = [bound for bound in rest if bound.share >= MINOR]
-    close = [bound for bound in rest if bound.share >= CLOSE * first.share]
+    close = [bound for bound in rest if bound.share >= LEAST_CLOSE_SHARE * first.share]
     after = [bound for bound in rest if bound not in close][:2]
     listed = [first, *close, *after]
     if first.share < WEAK:
@@ -172,8 +172,8 @@ def summarise_bounds(bounds: list[Bound], waits: Sequence[tuple[str, float]] = (
             names = " and ".join(f"{bound.name} ({100 * bound.share:.0f} %)" for bound in [first, *close])
             text = f"bound by {names}, too close to tell apart"
         text += f"; then {', '.join(map(str, after))}" if after else ""
-    sources = [f"{name} {100 * share:.0f} %" for name, share in waits if share >= NOTABLE]
-    if sources and any(bound.unit == "latency" and bound.share >= NOTABLE for bound in listed):
+    sources = [f"{name} {100 * share:.0f} %" for name, share in waits if share >= LEAST_LATENCY_SHARE]
+    if sources and any(bound.unit == "latency" and bound.share >= LEAST_LATENCY_SHARE for bound in listed):
         text += f"; latency of {', '.join(sources)}"
     return text
 
@@ -204,7 +204,7 @@ def describe_bottleneck(kernel: KernelRecord, device: str) -> Bottleneck | None:
         unit=bounds[0].unit,
         name=bounds[0].name,
         share=bounds[0].share,
-        close=tuple(bound.unit for bound in bounds[1:] if bound.share >= CLOSE * bounds[0].share),
+        close=tuple(bound.unit for bound in bounds[1:] if bound.share >= LEAST_CLOSE_SHARE * bounds[0].share),
         summary=summarise_bounds(bounds, waits),
         latency=dict(waits),
         bounds=tuple(bounds),

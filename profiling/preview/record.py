@@ -53,7 +53,7 @@ OF_THE_MACHINE = TRANSIENT | {Reason.NEEDS_LIBRARY}
 MOST_FILES = 500  # in the folder of a program whose recording is kept
 _OTHER_BRACES = re.compile(r"<%|%>|\?\?")  # digraphs and trigraphs
 _SPLICE = re.compile(r"\\[ \t]*\n")  # the next line goes on with this one
-KEPT_BYTES, KEPT = 1 << 30, 256  # of recordings in the cache
+MOST_CACHED_BYTES, MOST_CACHED_RECORDINGS = 1 << 30, 256  # of recordings in the cache
 # Reasons for which a run is ended that say nothing against its launches.
 HARMLESS: Mapping[str, str] = {
     Reason.RECORDED: "it makes more launches than are recorded",
@@ -268,7 +268,7 @@ def store_recording(entry: Path, head: RecordingHead, data: bytes) -> None:
         total = 0
         for number, path in enumerate(sorted(entry.parent.iterdir(), key=_modification_time, reverse=True)):
             total += path.stat().st_size
-            if number >= KEPT or total > KEPT_BYTES:
+            if number >= MOST_CACHED_RECORDINGS or total > MOST_CACHED_BYTES:
                 path.unlink(missing_ok=True)
     except (OSError, BadInput):
         return

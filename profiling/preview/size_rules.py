@@ -17,8 +17,8 @@ from hipsynth.profiling.preview.record import Recording
 from hipsynth.simulator.launch_record import Contents
 
 Line = tuple[str, ...]  # a command line
-FEW = 8  # sizes of a span up to which the host code runs at each
-CHECK = 0.29  # where in a span the fourth run lies
+MOST_EXACT_SIZES = 8  # sizes of a span up to which the host code runs at each
+CHECK_POSITION = 0.29  # where in a span, from 0 to 1, the run or launch lies that checks what its ends and middle say
 PAGE, GUARD = 4096, 4096  # how the runtime library lays out allocations (native/core/arena.cpp)
 WORD = 4  # bytes of the numbers among arguments
 MOST_PER_ITEM = 64  # elements that one work-item may handle
@@ -53,9 +53,9 @@ def record_lines(record: Callable[[Line], Recording], lines: Sequence[Line]) -> 
         todo = [(0, len(sizes) - 1)]
         while todo:
             low, high = todo.pop()
-            places = low, low + round(CHECK * (high - low)), (low + high) // 2, high
+            places = low, low + round(CHECK_POSITION * (high - low)), (low + high) // 2, high
             inside = range(low, high + 1)
-            if high - low < FEW or position < 0:
+            if high - low < MOST_EXACT_SIZES or position < 0:
                 for i in inside:
                     run(members[sizes[i]])
                 continue

@@ -21,12 +21,12 @@ from hipsynth.profiling.metrics import is_hit_rate
 from hipsynth.profiling.preview.interpret import BASIC, BUSIEST, Interpreter, Preview, ScaledCounts
 from hipsynth.profiling.preview.launch import DeviceLaunch
 from hipsynth.profiling.preview.programs import PreviewFailure, no_interpretation, unknown_kernel
+from hipsynth.profiling.preview.size_rules import CHECK_POSITION
 
 TOLERANCE = 0.03  # relative, of time and metrics at a check
 HIT_RATE_TOLERANCE = 1.0  # in points: rates near zero have large relative errors
-FEW = 8  # launches of a span up to which each is interpreted
+MOST_EXACT_LAUNCHES = 8  # launches of a span up to which each is interpreted
 ALIGNED = 64  # the largest power of two that is told apart
-CHECK = 0.29  # where in a span the launch lies that checks it
 RULES = ("a power, per work-group", "a power, of the launch", "a straight line, of the launch")
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
@@ -64,12 +64,14 @@ class Line:
         while todo:
             members, alike = todo.pop()
             low, high, half = members[0], members[-1], len(members) // 2
-            if len(members) <= FEW or self._count_at(low) is None or self._count_at(high) is None:
+            if len(members) <= MOST_EXACT_LAUNCHES or self._count_at(low) is None or self._count_at(high) is None:
                 for index in members:
                     self._count_at(index)
                 continue
             rule = self._choose_rules(low, high, members[half])
-            if rule is not None and self._agrees_between(low, high, members[round(CHECK * len(members))], rule):
+            if rule is not None and self._agrees_between(
+                low, high, members[round(CHECK_POSITION * len(members))], rule
+            ):
                 yield low, members[half], members[1:half], rule
                 yield members[half], high, members[half + 1 : -1], rule
             elif alike:

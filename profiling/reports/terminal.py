@@ -26,7 +26,7 @@ WORTH_SAYING = 0.02  # smallest sampling error of a counter that is mentioned
 KINDS = "SQ_INSTS_VALU_"  # counters of the kinds of vector and matrix instructions
 PACKED_RATIO = 1.5  # operations to what counters see of them, above which a kernel computes with packed instructions
 MOST_SHAPES = 6  # of a kernel, that are listed
-FEW = 3  # up to this number of kernels, counters are shown by default
+MOST_KERNELS_WITH_COUNTERS = 3  # up to this number of kernels, counters are shown by default
 
 
 LEGEND = (
@@ -88,7 +88,8 @@ def render_results(
     """All kernels of all targets; tables are wrapped at about `width` columns, and have the metrics and counters that
     match one of `patterns` (all if there are none).
 
-    `counters`: whether to show all that are not zero; None: the most telling ones, if there are at most FEW kernels.
+    `counters`: whether to show all that are not zero; None: the most telling ones, if there are at
+    most MOST_KERNELS_WITH_COUNTERS kernels.
     """
     lines: list[str] = []
     for result in results:
@@ -100,7 +101,7 @@ def render_results(
         lines += ["", *_overview_lines(results, list(names))]
     for result in results:
         lines += tuning_lines(result)
-    full = len(names) <= FEW if counters is None else counters
+    full = len(names) <= MOST_KERNELS_WITH_COUNTERS if counters is None else counters
     choice = TableChoice(full or bool(patterns), counters is True or bool(patterns), tuple(patterns))
     for name in names:
         columns = [Column(result, kernel) for result in results for kernel in list_used(result) if kernel.name == name]

@@ -37,7 +37,7 @@ from hipsynth.synth.frontend.sandboxed_copies import ONE_COPY, AugmentRequest, C
 from hipsynth.toolchain import sandbox
 
 FAILURES = "failures.jsonl"
-KEPT = "kept.jsonl"  # the names of each program that are the same in all its copies, and why
+UNCHANGED_NAMES = "kept.jsonl"  # the names of each program that are the same in all its copies, and why
 JOURNAL = "augment.journal"
 UNSETTLED = TRANSIENT | {Reason.TIMEOUT}  # tried again by the same command, maybe with more time
 
@@ -158,7 +158,7 @@ def augment_programs(
 
 def _require_own_folder(out: Path) -> None:
     """Raises BadInput for a folder with programs of another origin, a corpus, or a release."""
-    if any((out / name).exists() for name in (KEPT, JOURNAL)):
+    if any((out / name).exists() for name in (UNCHANGED_NAMES, JOURNAL)):
         return
     if owned := [name for name in (INDEX, CORPUS_MANIFEST, RELEASE_FACTS) if (out / name).exists()]:
         problem = f"{out}: holds programs that `synth augment` did not make"
@@ -305,7 +305,7 @@ def _write_results(out: Path, records: Mapping[str, AugmentRecord], reused: int)
             programs.setdefault(program["id"], program)
     kept_names = {name: record["kept"] for name, record in records.items() if record["kept"]}
     rows = [{"name": name, "names": records[name]["names"], "kept": record} for name, record in kept_names.items()]
-    write_json_lines(out / KEPT, rows, sort_keys=True)
+    write_json_lines(out / UNCHANGED_NAMES, rows, sort_keys=True)
     write_json_lines(out / FAILURES, failures, sort_keys=True)
     write_json_lines(out / INDEX, programs.values(), sort_keys=True)
     examples = {}

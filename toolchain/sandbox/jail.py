@@ -30,7 +30,7 @@ from hipsynth.toolchain.sandbox.seccomp import seccomp_file, seccomp_program
 from hipsynth.toolchain.sandbox.workspace import Workspace, used_bytes
 
 SUPERVISOR = Path(__file__).parent / "hipsynth-supervisor"
-KEPT = 4  # idle sandboxes that a process keeps
+MOST_IDLE_JAILS = 4  # idle sandboxes that a process keeps
 _HEADER = struct.Struct("=IIIIQQQQ")  # struct Header of supervisor.cpp
 _REPLY = struct.Struct("=iiqqII")  # struct Reply
 MOST_REQUEST_BYTES = 16 << 20
@@ -248,7 +248,7 @@ class _JailPool:
         with self.lock:
             self.idle.setdefault(jail.view, []).append(jail)
             self.idle.move_to_end(jail.view)
-            while sum(map(len, self.idle.values())) > KEPT:
+            while sum(map(len, self.idle.values())) > MOST_IDLE_JAILS:
                 oldest = next(view for view, jails in self.idle.items() if jails)
                 surplus.append(self.idle[oldest].pop())
             self.idle = OrderedDict((view, jails) for view, jails in self.idle.items() if jails)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from hipsynth.tuning.optimize.documents import SearchStep, StepOutcome
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, changed_metrics
 from hipsynth.tuning.optimize.optimize import OptimizeResult
-from hipsynth.tuning.optimize.search import GAIN
+from hipsynth.tuning.optimize.search import LEAST_RELATIVE_GAIN
 from hipsynth.tuning.optimize.transformation_plan import PlanValue
 from hipsynth.tuning.optimize.verification.verify import Verification
 from hipsynth.tuning.tools import ToolSession, Version
@@ -55,7 +55,7 @@ def choose_answer(session: ToolSession, refused: dict[str, str], say: Callable[[
 
 
 def _least_duration(before: CandidateMeasurement) -> float:
-    return (1 - GAIN) * before.duration_ns
+    return (1 - LEAST_RELATIVE_GAIN) * before.duration_ns
 
 
 def _search_steps(

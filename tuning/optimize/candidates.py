@@ -16,7 +16,7 @@ from hipsynth.tuning.optimize.transformation_plan import Move, Plans, Shape, Tra
 from hipsynth.tuning.optimize.transformations import list_moves
 from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 
-NOTABLE = 0.04  # share of the program's time below which a kernel is left alone
+LEAST_TUNED_SHARE = 0.04  # of the program's time, below which a kernel is left alone
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def _kernel_views(
         now, before = state.found.of(kernel.name), origin.found.of(kernel.name)
         if now is None or before is None:
             continue
-        if now.duration_ns >= NOTABLE * state.found.duration_ns:
+        if now.duration_ns >= LEAST_TUNED_SHARE * state.found.duration_ns:
             plan = state.plans.get(kernel.name, TransformationPlan())
             run = now.bottleneck, before.grid, before.block, now.limited_by
             views.append((now.duration_ns, KernelView(program, kernel, plan, *run, allow, before.same_block)))

@@ -12,7 +12,7 @@ from hipsynth.profiling.backends.protocol import Target
 from hipsynth.tuning.optimize.candidates import SearchState
 from hipsynth.tuning.optimize.documents import ShapeSpeedup
 from hipsynth.tuning.optimize.evaluate import RUN_TIME_S, CandidateMeasurement, Evaluator
-from hipsynth.tuning.optimize.search import GAIN
+from hipsynth.tuning.optimize.search import LEAST_RELATIVE_GAIN
 from hipsynth.tuning.optimize.verification.check_sizes import Arguments, default_words, size_of, with_size
 from hipsynth.tuning.optimize.verification.verify import MOST_EXACT_S, Verifier
 from hipsynth.tuning.trial import map_at_once
@@ -114,7 +114,7 @@ def list_losses(shapes: Sequence[ShapeSpeedup]) -> tuple[ShapeSpeedup, ...]:
     counted = (
         shape for shape in shapes if shape.kind == DRAWN or (shape.kind == CHECKED and shape.before_ns >= least_ns)
     )
-    return tuple(shape for shape in counted if shape.speedup < 1 - GAIN)
+    return tuple(shape for shape in counted if shape.speedup < 1 - LEAST_RELATIVE_GAIN)
 
 
 def _shape(arguments: Arguments, kind: str, before_ns: float, after_ns: float) -> ShapeSpeedup:

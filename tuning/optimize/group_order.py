@@ -14,6 +14,7 @@ from hipsynth.source.names import base_name
 from hipsynth.tuning.optimize.analysis.analysis_faults import TEXT_ERRORS
 from hipsynth.tuning.optimize.candidates import SearchState
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, KernelTime, original_name
+from hipsynth.tuning.optimize.source_changes.source_change import LEAST_CHANGED_SHARE
 from hipsynth.tuning.optimize.transformation_plan import Move, Shape, TransformationPlan
 from hipsynth.tuning.swizzle import edits
 from hipsynth.tuning.swizzle.mapping import GroupMapping, Spread, Tile
@@ -21,7 +22,6 @@ from hipsynth.tuning.swizzle.proof import prove_bijection
 
 HIT_RATE = "L2_Cache_Hit_Rate"
 LIMITS = frozenset({"l2", "hbm", "infinity", "fabric", "latency", "vl1d"})  # that hits in the L2 may move
-NOTABLE = 0.1  # share of the program's time from which a kernel is worth it
 MOST_TRIES = 4
 LEAST_POINTS = 1.0  # of the hit rate, in percent: with less, the order of groups decides nothing
 TRANSFORMATION = "swizzle"
@@ -39,7 +39,9 @@ def count_chiplets(device: str) -> int:
 
 def worthwhile_kernels(timed: CandidateMeasurement) -> list[KernelTime]:
     """The kernels whose order of groups may decide something, the slowest first."""
-    slow = (k for k in timed.kernels if k.duration_ns >= NOTABLE * timed.duration_ns and k.bottleneck in LIMITS)
+    slow = (
+        k for k in timed.kernels if k.duration_ns >= LEAST_CHANGED_SHARE * timed.duration_ns and k.bottleneck in LIMITS
+    )
     return sorted((k for k in slow if k.same_shape), key=lambda kernel: -kernel.duration_ns)
 
 

@@ -21,7 +21,7 @@ from hipsynth.tuning.optimize.documents import VerificationCheck
 from hipsynth.tuning.optimize.evaluate import RUN_TIME_S, CandidateMeasurement, Evaluator
 from hipsynth.tuning.optimize.move_order import order_moves
 from hipsynth.tuning.optimize.move_values import (
-    GAIN,
+    LEAST_SPEEDUP,
     LIKELY_GAIN,
     PREVIEWED,
     ExecutedMove,
@@ -141,7 +141,7 @@ class PathWalker:
             yield number, run
             if run.ok and is_faster(state.found.duration_ns, run.duration_ns):
                 break
-        losing = [n for n in order_moves(valued.ordered_moves())[:PREVIEWED] if expected.get(n, GAIN) < 1]
+        losing = [n for n in order_moves(valued.ordered_moves())[:PREVIEWED] if expected.get(n, LEAST_SPEEDUP) < 1]
         for number in losing[: LOSING[min(valued.depth, 1)]]:
             yield number, self.evaluate(candidates[number][1])
 

@@ -16,7 +16,7 @@ from hipsynth.tuning.optimize.move_order import OrderedMove
 from hipsynth.tuning.optimize.transformation_plan import PlanValue
 
 LIKELY_GAIN = 1.02  # previewed, from which a move is executed
-GAIN = 1.01  # executed, from which a move leads to the next state
+LEAST_SPEEDUP = 1.01  # executed, from which a move leads to the next state
 PREVIEWED = 12  # moves of a state that models are shown a preview of, as `propose` does
 MOST_DIFF = 4000  # characters
 
@@ -98,7 +98,7 @@ class ValuedProgram:
 
 def is_faster(before_ns: float, after_ns: float) -> bool:
     """Whether a measured run is so much faster that a path goes on from it; 0 is of a program that did not run."""
-    return 0 < after_ns * GAIN <= before_ns
+    return 0 < after_ns * LEAST_SPEEDUP <= before_ns
 
 
 def diff_texts(before: str, after: str, names: tuple[str, str] = ("before", "after")) -> str:

@@ -33,7 +33,7 @@ from hipsynth.tuning.optimize.documents import (
 )
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import RUN_TIME_S, CandidateMeasurement, Evaluator
-from hipsynth.tuning.optimize.search import GAIN, Search
+from hipsynth.tuning.optimize.search import LEAST_RELATIVE_GAIN, Search
 from hipsynth.tuning.optimize.shape_dispatch import SizeGuard, choose_guard
 from hipsynth.tuning.optimize.text_guard import find_changed_kernel
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
@@ -208,7 +208,7 @@ def _list_gains(
     losing: list[Gain] = []
     for state in timings.rank_states(states[:-1]):
         timed = before, after = timings.confirm_pair(verifier.original, states[-1].found, state)
-        if after.duration_ns * (1 + GAIN + ratio_uncertainty(before, after)) > before.duration_ns:
+        if after.duration_ns * (1 + LEAST_RELATIVE_GAIN + ratio_uncertainty(before, after)) > before.duration_ns:
             continue
         gain = state, timed, time_drawn_shapes(verifier, state.text, timed, timings.clock)
         if list_losses(gain[2]) and not timings.clock.late:

@@ -31,14 +31,16 @@ from hipsynth.tuning.trial import AT_ONCE, map_at_once
 from hipsynth.tuning.trial.search_clock import Clock
 
 BEAM = 2
-NEAR = 1.25  # time over the fastest state's, up to which a state is searched once those of the beam have nothing left
+# Time over the fastest state's, up to which a state is searched once those of the beam have nothing left
+# (docs/log/optimize.md).
+MOST_TIME_OVER_FASTEST = 1.25
 PER_ROUND = 6  # candidates of a round that are executed
 PREDICTION_S = 0.4  # price of a prediction, which compiles the device code
 MOST_PREDICTED = 16
 PREDICTIONS = 0.25  # of the time that a round leaves: what its predictions may take
 ORDERS = 0.25  # of the budget: what other orders of work-groups may take at most
 CHANGES = 0.2  # of the budget: what changes of the fastest program's source may take at most
-GAIN = 0.01  # least relative gain of a step
+LEAST_RELATIVE_GAIN = 0.01  # of the time, in a step that is kept
 ALL_LAUNCHES = 1 << 30  # what a kernel counts for that makes all launches of a loop
 SLOWER = 1.1  # predicted time over that of the state, from which a candidate is not executed
 
@@ -123,7 +125,7 @@ class Search:
             self.program = program
         return states
 
-    def _search_moves(self, origin: SearchState, near: float = NEAR) -> list[SearchState]:
+    def _search_moves(self, origin: SearchState, near: float = MOST_TIME_OVER_FASTEST) -> list[SearchState]:
         """What is found from the program by divisions, joined launches and rounds of moves, of the best BEAM states and
         then of those within `near` times the fastest."""
         states = [origin, *self._change_first("fast_division", origin)]
@@ -369,7 +371,7 @@ class Search:
     def _try_candidate(self, candidate: Candidate) -> tuple[CandidateMeasurement, VerificationCheck | None, float]:
         """The run of a candidate and, if it is faster, the comparison of what it leaves behind; how long it ran."""
         timed, took_s = self._time_run(candidate.text)
-        faster = timed.ok and timed.duration_ns <= (1 - GAIN) * candidate.state.found.duration_ns
+        faster = timed.ok and timed.duration_ns <= (1 - LEAST_RELATIVE_GAIN) * candidate.state.found.duration_ns
         return timed, self.check(candidate.text) if faster else None, took_s
 
     def _judge_candidate(

@@ -14,7 +14,7 @@ from typing import cast
 from hipsynth.core.program import text_id
 from hipsynth.synth.llm.endpoint import ChatReply, ToolCall
 from hipsynth.tuning.agent.prompts import DONE, ChatTurn
-from hipsynth.tuning.optimize.move_values import GAIN, LIKELY_GAIN
+from hipsynth.tuning.optimize.move_values import LEAST_SPEEDUP, LIKELY_GAIN
 from hipsynth.tuning.reason.local_model import LocalModel
 
 _MOVE = re.compile(r'\{"move": (\d+)(?:(?!\{"move": ).)*?(?:"gain": ([0-9.]+)|$|(?=\{"move": ))', re.DOTALL)
@@ -74,7 +74,7 @@ class MovePolicy(LocalModel):
         elif tool == "apply" and "program" in answer:
             self.made = str(answer["program"])
             return "compare", {"before": self.now, "after": self.made}
-        elif tool == "compare" and float(answer.get("speedup") or _read_speedup(content)) >= GAIN:
+        elif tool == "compare" and float(answer.get("speedup") or _read_speedup(content)) >= LEAST_SPEEDUP:
             self.now = self.made
             return self._propose()
         return self._apply_move()

@@ -13,13 +13,15 @@ Array = np.ndarray[Any, np.dtype[Any]]
 WORDS = {"float": np.uint32, "double": np.uint64, "half": np.uint16, "bfloat16": np.uint16}
 _STORED = {"float": np.float32, "double": np.float64, "half": np.float16}
 # Rounding leaves most numbers nearly as they are, also small ones beside large ones. Of those above a NOISE-th of the
-# tolerance, at most SHARE may differ by more than OWN of themselves, or OWN_TOLERANCES times the tolerance.
-NOISE, SHARE, OWN, OWN_TOLERANCES = 16, 0.01, 0.01, 50
+# tolerance, at most SHARE may differ by more than OWN_TOLERANCE of themselves, or OWN_TOLERANCES times the tolerance.
+NOISE, SHARE, OWN_TOLERANCE, OWN_TOLERANCES = 16, 0.01, 0.01, 50
 # Where the last bit of every input has been moved, a number may differ by so many times what that changed in it, which
-# leaves room for sums of many terms in another order. FEW numbers may differ by more, where a comparison decides.
+# leaves room for sums of many terms in another order. The share MOST_OUTLIER_SHARE of them may differ by more, where a
+# comparison decides.
 ROUNDINGS = {"float": 256.0, "double": 256.0, "half": 16.0, "bfloat16": 16.0}
-FEW = 0.001
-MANY = 64  # numbers, from which the usual change of one says what the last bits of the inputs change in any other
+MOST_OUTLIER_SHARE = 0.001
+# From so many numbers on, the usual change of one says what the last bits of the inputs change in any other.
+LEAST_NUMBERS_FOR_MEDIAN = 64
 QUIET_NANS = {"float": 0x7FC00000, "double": 0x7FF8000000000000, "half": 0x7E00, "bfloat16": 0x7FC0}
 
 
@@ -105,7 +107,7 @@ def _elementwise_reason(x: Array, y: Array, scale: Array, relative: float, round
     worst = float(difference[beyond].max())
     if worst > relative * largest:
         return f"differs by {worst / max(largest, float(np.finfo(np.float64).tiny)):.2g} of its largest number"
-    if beyond.sum() > FEW * len(x):
+    if beyond.sum() > MOST_OUTLIER_SHARE * len(x):
         return f"differs by more than rounding explains in {int(beyond.sum())} of its {len(x)} numbers"
     return ""
 
@@ -114,11 +116,11 @@ def _usual_change(x: Array, scale: Array) -> Array:
     """What the last bits of the inputs usually change in a number: where these are few, and perhaps of different kinds,
     such as a sum and a mean, in one of its size."""
     moves = np.isfinite(scale) & (scale > 0)
-    if len(x) < MANY:
+    if len(x) < LEAST_NUMBERS_FOR_MEDIAN:
         moves &= x != 0
     if not moves.any():
         return np.zeros_like(x)
-    if len(x) >= MANY:
+    if len(x) >= LEAST_NUMBERS_FOR_MEDIAN:
         return np.full_like(x, np.median(scale[moves]))
     sizes: Array = np.median(scale[moves] / np.abs(x[moves])) * np.abs(x)
     return sizes
@@ -129,5 +131,5 @@ def _normwise_reason(x: Array, y: Array, error: float, relative: float) -> str:
         return f"differs by {error:.2g} of its largest number"
     size = np.maximum(np.abs(x), np.abs(y))
     counted = size > size.max() * relative / NOISE
-    differs = np.abs(x - y)[counted] > max(OWN, OWN_TOLERANCES * relative) * size[counted]
+    differs = np.abs(x - y)[counted] > max(OWN_TOLERANCE, OWN_TOLERANCES * relative) * size[counted]
     return "differs in many of its small numbers" if differs.sum() > SHARE * counted.sum() else ""

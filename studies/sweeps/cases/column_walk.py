@@ -39,7 +39,7 @@ PITCHES = tuple(1 << bits for bits in range(10, 21, 2))
 PADDING = 128
 ROWS = (64, 128, 256, 512, 1024)
 WAVE = 64
-KEPT, SLACK = 2.0, 0.01  # points of the hit rate; share of the time
+TOLERATED_POINTS, SLACK = 2.0, 0.01  # points of the hit rate; share of the time
 
 
 def measure_points(device: SimDevice) -> Iterator[SweepPoint]:
@@ -68,7 +68,7 @@ def find_failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]
         is_kept = rows <= rows_kept(point.x, table)
         thrashes = not is_kept and point.x % PITCHES[0] == 0
         high = min(most, 100 * WAVE / rows) if thrashes and rows > WAVE else 0 if thrashes else most
-        wrong += check_within(point, HITS, most - KEPT if is_kept else 0, high + 1e-6)
+        wrong += check_within(point, HITS, most - TOLERATED_POINTS if is_kept else 0, high + 1e-6)
     for name, curve in group_series(points).items():
         if "padded" not in name:
             wrong += find_falls(curve, TIME, SLACK)

@@ -33,7 +33,7 @@ QUICK = True
 SHARES = (0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 4)
 WAVES = (1, 4, 16)
 ROUNDS = (4, 12)
-NEAR = 2.0  # points
+TOLERATED_POINTS = 2.0  # points
 MOST = {1.25: 100, 1.5: 100, 2: 20, 4: 5}  # hit rate of several waves
 SLACK = 0.02
 
@@ -55,8 +55,8 @@ def find_failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]
     wrong: list[str] = []
     for curve in group_series(points).values():
         for point in curve:
-            most = NEAR if point.series.startswith("1 ") else MOST.get(point.x, 0)
-            low, high = (100 - NEAR, 100) if point.x <= 1 else (0, most)
+            most = TOLERATED_POINTS if point.series.startswith("1 ") else MOST.get(point.x, 0)
+            low, high = (100 - TOLERATED_POINTS, 100) if point.x <= 1 else (0, most)
             wrong += check_within(point, HITS, low, high)
         wrong += find_falls(curve, CYCLES, SLACK)
         wrong += find_falls(curve[::-1], HITS, SLACK)

@@ -29,7 +29,7 @@ LOADS = (
     ("a line per lane", "dword", 64, 64),
 )
 ROUNDS, UNROLLED, WAVE = (8, 24), 16, 64
-NEAR = 0.04  # share of the difference
+TOLERATED_SHARE = 0.04  # share of the difference
 SLACK = 0.05  # cycles, of a duration in whole units
 
 
@@ -49,6 +49,6 @@ def find_failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]
     wrong += find_falls(points, CYCLES, SLACK / 100)
     for before, after in itertools.pairwise(points):
         longer, more = after.values[CYCLES] - before.values[CYCLES], after.x - before.x
-        if abs(longer - more) > max(NEAR * more, SLACK):
+        if abs(longer - more) > max(TOLERATED_SHARE * more, SLACK):
             wrong.append(f"{after}: {longer:.2f} cycles longer than {before}, not {more:g}")
     return wrong

@@ -49,7 +49,7 @@ fifth too long."""
 QUICK = False
 
 KERNELS = "launch_chains"
-FEW = 4096  # FMA of a loop from which longer ones are extrapolated
+LEAST_EXTRAPOLATED_FMAS = 4096  # FMA of a loop from which longer ones are extrapolated
 TILE = 16
 EMPTY_PERCENT, LOOP_PERCENT, CHAIN_PERCENT = 2.0, 8.0, 15.0  # mean errors, a little above what was measured
 LEAST_CORRELATION = 0.95
@@ -110,7 +110,12 @@ def _compare_loop(name: str, items: int, count: int, microseconds: float) -> tup
     with bench.open_device(name, KERNELS, "-O2", **OPTIONS) as device:
         (out,) = allocate_arrays(device, FLOAT * items)
         launched = launch_in_part(
-            device, 0, count, FEW, lambda n: device.launch("fma_chains", (1,), (items,), "Qi", out, n), warm=False
+            device,
+            0,
+            count,
+            LEAST_EXTRAPOLATED_FMAS,
+            lambda n: device.launch("fma_chains", (1,), (items,), "Qi", out, n),
+            warm=False,
         )
         row = call_row(f"{items} work-items, {count} FMA", TimedCall(launched), microseconds, device)
     return row, [run for run, _ in launched]

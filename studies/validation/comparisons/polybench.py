@@ -57,7 +57,7 @@ BOUNDS = BenchmarkBounds(
     least_correlation=0.95,
 )  # fmt: skip
 TILE = 16  # side of the square work-groups
-FEW = 256  # steps of a loop from which longer ones are extrapolated
+LEAST_EXTRAPOLATED_STEPS = 256  # steps of a loop from which longer ones are extrapolated
 DEPTH = 256  # of syrk and syr2k, at every width
 TIME_STEPS = 10
 ALPHA, BETA = 32412.0, 2123.0
@@ -137,7 +137,7 @@ def _launch_lines(
         device,
         FLOAT * width**2,
         width,
-        FEW,
+        LEAST_EXTRAPOLATED_STEPS,
         lambda steps: device.launch(kernel, shape, (256,), f"{layout}ii", *arguments, width, steps),
         warm=False,
     )

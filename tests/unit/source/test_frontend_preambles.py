@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hipsynth.source.parse import ParseConfig, parse_source
-from hipsynth.source.preambles import KEPT
+from hipsynth.source.preambles import MOST_CACHED_PREAMBLES
 
 TEXT = b"#include <hip/hip_runtime.h>\n#include <cstdio>\n__global__ void k(int* p) { *p = 1; }\nint main() {}\n"
 HOUR = 3600.0
@@ -26,7 +26,7 @@ def test_a_deleted_preamble_is_rebuilt(config: ParseConfig, tmp_path: Path) -> N
 
 def test_least_recently_used_preambles_are_removed(config: ParseConfig, tmp_path: Path) -> None:
     now = time.time()
-    for number in range(KEPT + 3):
+    for number in range(MOST_CACHED_PREAMBLES + 3):
         for suffix in (".pch", ".hip", ".files"):
             path = tmp_path / f"{number:024d}{suffix}"
             path.write_bytes(b"")
@@ -36,6 +36,6 @@ def test_least_recently_used_preambles_are_removed(config: ParseConfig, tmp_path
     unit, diagnostics = parse_source(TEXT, replace(config, cache=tmp_path))
     assert unit is not None, diagnostics
     left = {path.stem for path in tmp_path.glob("*.pch")}
-    assert len(left) == KEPT and recent.stem in left
-    assert f"{KEPT + 2:024d}" not in left and f"{0:024d}" in left
-    assert not (tmp_path / f"{KEPT + 2:024d}.files").exists()
+    assert len(left) == MOST_CACHED_PREAMBLES and recent.stem in left
+    assert f"{MOST_CACHED_PREAMBLES + 2:024d}" not in left and f"{0:024d}" in left
+    assert not (tmp_path / f"{MOST_CACHED_PREAMBLES + 2:024d}.files").exists()

@@ -39,7 +39,7 @@ WRONG = TEXT.replace("2.0f", "/* wrong */ 1.0f")
 @pytest.fixture(autouse=True)
 def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     without_simulator(monkeypatch)
-    monkeypatch.setattr(reasoning_table, "KEPT", tmp_path / "kept.jsonl")
+    monkeypatch.setattr(reasoning_table, "ANSWERS_PATH", tmp_path / "kept.jsonl")
     monkeypatch.setattr(reasoning_table, "JOURNAL", None)
 
 

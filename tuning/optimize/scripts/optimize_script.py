@@ -12,6 +12,7 @@ from hipsynth.core.errors import BadInput
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.source.triton_source import TritonSource, iterate_calls, read_default_arguments, read_triton_source
+from hipsynth.tuning.optimize.candidates import LEAST_TUNED_SHARE
 from hipsynth.tuning.optimize.documents import KernelGain, SearchEnd, SearchStep, StepOutcome, VerificationCheck
 from hipsynth.tuning.optimize.evaluate import (
     EFFORT,
@@ -36,6 +37,7 @@ from hipsynth.tuning.optimize.scripts.meta_parameters import (
     write_values,
 )
 from hipsynth.tuning.optimize.scripts.verify_script import ScriptVerifier
+from hipsynth.tuning.optimize.search import LEAST_RELATIVE_GAIN
 from hipsynth.tuning.optimize.verification.verify import Verification
 from hipsynth.tuning.swizzle import script_edits
 from hipsynth.tuning.trial import AT_ONCE, Conditions, Trial, map_at_once
@@ -47,7 +49,6 @@ START_S = 3.0  # price of a run beside its kernels: Python, PyTorch, Triton's co
 RUN_TIME_S = 120.0
 MOST_EXACT_S = 10.0  # price up to which outputs are compared at the size that is timed
 LEAST_UNEVEN = 32  # arguments from here on are sizes, of which uneven ones are tried, too
-GAIN, NOTABLE = 0.01, 0.04  # of a step; share of the time from which a kernel is tuned
 SWIZZLE, ORDERS = "swizzle", 2
 
 
@@ -163,7 +164,11 @@ class ScriptSearch:
         return self.ended != SearchEnd.NOTHING_LEFT
 
     def _list_values(self, state: ScriptState) -> Iterator[ScriptMove]:
-        slow = [kernel for kernel in state.timed.kernels if kernel.duration_ns >= NOTABLE * state.timed.duration_ns]
+        slow = [
+            kernel
+            for kernel in state.timed.kernels
+            if kernel.duration_ns >= LEAST_TUNED_SHARE * state.timed.duration_ns
+        ]
         for kernel in sorted(slow, key=lambda kernel: -kernel.duration_ns):
             has_products = any(
                 next(iterate_calls(function.node, "dot"), None) for function in self.source.functions_named(kernel.name)
@@ -194,7 +199,11 @@ class ScriptSearch:
 
     def _time_move(self, state: ScriptState, move: ScriptMove) -> tuple[CandidateMeasurement, VerificationCheck | None]:
         timed = self.time_script(move.text)
-        is_faster = timed.ok and not timed.exit_code and timed.duration_ns <= (1 - GAIN) * state.timed.duration_ns
+        is_faster = (
+            timed.ok
+            and not timed.exit_code
+            and timed.duration_ns <= (1 - LEAST_RELATIVE_GAIN) * state.timed.duration_ns
+        )
         return timed, self.verifier.quick(move.text) if is_faster else None
 
     def _judge_move(

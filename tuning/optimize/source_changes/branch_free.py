@@ -23,7 +23,7 @@ from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram
 from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.function_text import choose_free_name
-from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
+from hipsynth.tuning.optimize.source_changes.source_change import LEAST_CHANGED_SHARE, SourceChange, SourceChanger
 
 NAMES = ("first_case", "second_case", "third_case", "fourth_case")
 UNROLLED = 4
@@ -38,7 +38,7 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
     """The program with one such chain of a slow kernel written as choices, for each that there is."""
     for kernel in program.kernels:
         run = timed.of(kernel.name)
-        if run is None or run.duration_ns < NOTABLE * timed.duration_ns:
+        if run is None or run.duration_ns < LEAST_CHANGED_SHARE * timed.duration_ns:
             continue
         try:
             body = Body(program, kernel)

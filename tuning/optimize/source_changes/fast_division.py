@@ -24,7 +24,7 @@ from hipsynth.tuning.optimize.function_text import COLUMNS, choose_free_name
 from hipsynth.tuning.optimize.helper_text import find_head, select_helpers
 from hipsynth.tuning.optimize.source_changes.integer_types import TYPE_WORDS, IntegerTypes
 from hipsynth.tuning.optimize.source_changes.launch_numbers import LaunchNumbers
-from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
+from hipsynth.tuning.optimize.source_changes.source_change import LEAST_CHANGED_SHARE, SourceChange, SourceChanger
 
 WHY = "a division of integers takes 25 instructions, a multiplication by its inverse 7"
 _SIGNED = """\
@@ -110,7 +110,7 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
     kernels = []
     for kernel in program.kernels:
         run = timed.of(kernel.name)
-        if run is None or run.duration_ns < NOTABLE * timed.duration_ns:
+        if run is None or run.duration_ns < LEAST_CHANGED_SHARE * timed.duration_ns:
             continue
         try:
             kernel_edits = _KernelDivisions(program, kernel).edits()

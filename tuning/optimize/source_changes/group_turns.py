@@ -28,7 +28,7 @@ from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.function_text import choose_free_name
 from hipsynth.tuning.optimize.launch_shape import cap_groups, read_shape_component
 from hipsynth.tuning.optimize.source_changes.group_statements import spell_expression
-from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
+from hipsynth.tuning.optimize.source_changes.source_change import LEAST_CHANGED_SHARE, SourceChange, SourceChanger
 
 GROUPS = (4096, 2048, 1024)  # that are launched at most
 LEAST_TURNS = 2
@@ -42,7 +42,7 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
     """The program with turns of a slow kernel's groups, for each kernel that has such additions."""
     for kernel in program.kernels:
         run = timed.of(kernel.name)
-        if run is None or run.duration_ns < NOTABLE * timed.duration_ns:
+        if run is None or run.duration_ns < LEAST_CHANGED_SHARE * timed.duration_ns:
             continue
         for most in GROUPS:
             if run.grid[0] < LEAST_TURNS * most:

@@ -19,7 +19,7 @@ from hipsynth.tuning.optimize.analysis.float_bounds import LEAST_NORMAL, FloatBo
 from hipsynth.tuning.optimize.analysis.kernel_body import Body
 from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
-from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
+from hipsynth.tuning.optimize.source_changes.source_change import LEAST_CHANGED_SHARE, SourceChange, SourceChanger
 
 _ROOTS = frozenset({"sqrtf", "__fsqrt_rn"})  # of floats
 _ONE = frozenset({"1", "1.0f", "1.f", "1.0F", "1.F"})
@@ -36,7 +36,7 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
     slow = [
         kernel
         for kernel in program.kernels
-        if (run := timed.of(kernel.name)) and run.duration_ns >= NOTABLE * timed.duration_ns
+        if (run := timed.of(kernel.name)) and run.duration_ns >= LEAST_CHANGED_SHARE * timed.duration_ns
     ]
     of_device = [function for function in program.functions if _has_edit(function, edits)]
     names = [kernel.name for kernel in slow if _has_edit(kernel, edits) or of_device]

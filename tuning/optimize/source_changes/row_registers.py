@@ -20,7 +20,7 @@ from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statemen
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.source_changes.row_elements import RowElement, find_shared_rows
 from hipsynth.tuning.optimize.source_changes.row_loops import RowLoop, RowReader, read_source
-from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
+from hipsynth.tuning.optimize.source_changes.source_change import LEAST_CHANGED_SHARE, SourceChange, SourceChanger
 
 COUNTS = (16, 8, 32, 4)  # elements that a lane keeps
 MOST_BYTES = 128  # of a lane's elements: a quarter of the registers that leave room for four wavefronts
@@ -31,7 +31,7 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
     for function in (*program.kernels, *program.functions):
         name = function.name.removesuffix("_item")
         run = timed.of(name)
-        if run is None or run.duration_ns < NOTABLE * timed.duration_ns:
+        if run is None or run.duration_ns < LEAST_CHANGED_SHARE * timed.duration_ns:
             continue
         try:
             yield from _list_counts(program, function, name)

@@ -9,7 +9,7 @@ from hipsynth.profiling.backends.protocol import Target
 from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 
-NOTABLE = 0.1  # share of the program's time from which a kernel is worth it
+LEAST_CHANGED_SHARE = 0.1  # of the program's time, from which a kernel's source or order of groups is changed
 
 
 @dataclass(frozen=True)

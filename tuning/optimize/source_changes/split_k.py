@@ -27,7 +27,7 @@ from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.launch_shape import write_dim3
 from hipsynth.tuning.optimize.source_changes.integer_types import IntegerTypes
 from hipsynth.tuning.optimize.source_changes.row_loops import LoopSteps, RowLoop, RowReader
-from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
+from hipsynth.tuning.optimize.source_changes.source_change import LEAST_CHANGED_SHARE, SourceChange, SourceChanger
 
 MOST_PARTS = 64
 FEWER = 4  # by which the second number of parts that is tried is less
@@ -42,7 +42,7 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
     units = int(devices.load_device(target.device).spec()["topology.cus"])
     for kernel in program.kernels:
         run = timed.of(kernel.name)
-        if run is None or run.duration_ns < NOTABLE * timed.duration_ns or not run.same_shape:
+        if run is None or run.duration_ns < LEAST_CHANGED_SHARE * timed.duration_ns or not run.same_shape:
             continue
         groups = math.prod(run.grid)
         if groups >= units or run.grid[2] > 1:

@@ -28,7 +28,7 @@ from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statemen
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.launch_shape import cap_groups
 from hipsynth.tuning.optimize.source_changes.integer_types import TYPE_WORDS
-from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
+from hipsynth.tuning.optimize.source_changes.source_change import LEAST_CHANGED_SHARE, SourceChange, SourceChanger
 
 FEWEST = 64  # groups that a launch keeps at least
 FIRST = {("blockDim.x", "blockIdx.x"): 1, ("threadIdx.x",): 1}
@@ -39,7 +39,7 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
     """The program with half as many groups of a slow kernel at most, for each that has such loops alone."""
     for kernel in program.kernels:
         run = timed.of(kernel.name)
-        if run is None or run.duration_ns < NOTABLE * timed.duration_ns or run.grid[0] < 2 * FEWEST:
+        if run is None or run.duration_ns < LEAST_CHANGED_SHARE * timed.duration_ns or run.grid[0] < 2 * FEWEST:
             continue
         try:
             _GridLoops(Body(program, kernel)).check()

@@ -26,7 +26,7 @@ from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.helper_text import find_head, select_helpers
 from hipsynth.tuning.optimize.launch_shape import has_one_along
 from hipsynth.tuning.optimize.source_changes.group_statements import spell_expression
-from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
+from hipsynth.tuning.optimize.source_changes.source_change import LEAST_CHANGED_SHARE, SourceChange, SourceChanger
 from hipsynth.tuning.optimize.transformations.split_loops.loop_source import WAVE
 
 INDEX, BARRIER, OWN_BARRIER = "threadIdx.x", "__syncthreads", "sync_wavefront();"
@@ -48,7 +48,11 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
     kernels = []
     for kernel in program.kernels:
         run = timed.of(kernel.name)
-        if run is None or run.duration_ns < NOTABLE * timed.duration_ns or not _has_rows(program, kernel, run.block):
+        if (
+            run is None
+            or run.duration_ns < LEAST_CHANGED_SHARE * timed.duration_ns
+            or not _has_rows(program, kernel, run.block)
+        ):
             continue
         try:
             kernel_edits = list(_Barriers(Body(program, kernel), find_constants(program)).edits())

@@ -12,7 +12,7 @@ from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram, read_
 from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.source_changes.retile.plain_product import write_plain_product
-from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
+from hipsynth.tuning.optimize.source_changes.source_change import LEAST_CHANGED_SHARE, SourceChange, SourceChanger
 from hipsynth.tuning.optimize.source_changes.tilings import list_tilings, write_tilings
 
 
@@ -20,7 +20,12 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
     """The program with a kernel tiled anew, with each of the first tiles that the transformations offer."""
     for kernel in program.kernels:
         run = timed.of(kernel.name)
-        if run is None or run.duration_ns < NOTABLE * timed.duration_ns or not kernel.launches or not run.same_block:
+        if (
+            run is None
+            or run.duration_ns < LEAST_CHANGED_SHARE * timed.duration_ns
+            or not kernel.launches
+            or not run.same_block
+        ):
             continue
         try:
             plain = read_program(write_plain_product(program, kernel, run.block), target.arch, target.flags)

@@ -12,7 +12,7 @@ from hipsynth.tuning.optimize.analysis.analysis_faults import TEXT_ERRORS
 from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram, read_program
 from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, KernelTime
-from hipsynth.tuning.optimize.source_changes.source_change import NOTABLE, SourceChange, SourceChanger
+from hipsynth.tuning.optimize.source_changes.source_change import LEAST_CHANGED_SHARE, SourceChange, SourceChanger
 from hipsynth.tuning.optimize.source_changes.tilings import list_tilings, write_tilings
 from hipsynth.tuning.optimize.source_changes.work_axes import (
     flat_number,
@@ -35,7 +35,7 @@ def list_changes(program: ParsedProgram, timed: CandidateMeasurement, target: Ta
     """The program with a kernel renumbered and tiled, with each of the first tiles that the transformations offer."""
     for kernel in program.kernels:
         run = timed.of(kernel.name)
-        is_notable = run is not None and run.duration_ns >= NOTABLE * timed.duration_ns
+        is_notable = run is not None and run.duration_ns >= LEAST_CHANGED_SHARE * timed.duration_ns
         if run is None or not is_notable or not kernel.launches or not kernel.independent or not run.same_block:
             continue
         if any(list_tilings(program, kernel.name, run.bottleneck, run.grid, run.block, TILINGS)):
