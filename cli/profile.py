@@ -332,7 +332,9 @@ def _check_program_options(options: MeasurementOptions) -> None:
             raise UsageError(f"{name} needs --out", cause="it is about what a corpus holds already", remedy=remedy)
 
 
-def _check_choices(backend: str, budget: float, per_kernel: int, many: bool, of_one: bool, warm_l2: bool) -> None:
+def _check_choices(
+    backend: str, budget: float, per_kernel: int, conflicts_with_out: bool, of_one: bool, warm_l2: bool
+) -> None:
     """Raises UsageError for options that exclude each other."""
     if budget and per_kernel:
         raise UsageError("--budget excludes --per-kernel", remedy="drop --per-kernel: a budget decides what is counted")
@@ -340,7 +342,7 @@ def _check_choices(backend: str, budget: float, per_kernel: int, many: bool, of_
         raise UsageError("--warm-l2 needs the simulator", cause="a device's L2 is its own", remedy="drop one of them")
     if budget and backend != "sim":
         raise UsageError("--budget needs the simulator", cause="a device is not slower", remedy="drop one of them")
-    if many or (of_one and backend != "sim"):
+    if conflicts_with_out or (of_one and backend != "sim"):
         problem = "--lines, --html, --what-if and --autotune-cache are for one program on the simulator"
         raise UsageError(problem, remedy="drop them, or --out and --backend")
 

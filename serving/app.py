@@ -70,12 +70,14 @@ def make_app(service: Service, version: str) -> tuple[FastAPI, RequestMeter]:
     """The application without its guard, and its metrics."""
 
     @contextlib.asynccontextmanager
-    async def life(_: FastAPI) -> AsyncIterator[None]:
+    async def manage_service(_: FastAPI) -> AsyncIterator[None]:
         service.start()
         yield
         await service.close()
 
-    app = FastAPI(title="hipsynth", version=version, docs_url=None, redoc_url=None, lifespan=life, responses=ERRORS)
+    app = FastAPI(
+        title="hipsynth", version=version, docs_url=None, redoc_url=None, lifespan=manage_service, responses=ERRORS
+    )
     meter = RequestMeter(service)
     _add_errors(app)
     _add_predictions(app, service)
@@ -92,19 +94,19 @@ def problem_response(status: int, words: ErrorDocument) -> JSONResponse:
 
 
 def _add_errors(app: FastAPI) -> None:
-    async def typed(_: Request, error: Exception) -> Response:
+    async def answer_typed_error(_: Request, error: Exception) -> Response:
         assert isinstance(error, WorkerProblem | HipsynthError)
         words = error.problem if isinstance(error, WorkerProblem) else problem_of(error)
         return problem_response(STATUS.get(words.error, 422), words)
 
-    async def invalid(_: Request, error: Exception) -> Response:
+    async def answer_invalid_request(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         message = f"{place}: {first['msg']}"[:MESSAGE]
         return problem_response(422, ErrorDocument(Reason.INVALID, message, remedy="see /openapi.json"))
 
-    async def other(request: Request, error: Exception) -> Response:
+    async def answer_http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         code = Reason.NOT_FOUND if error.status_code == 404 else Reason.HTTP
         response = problem_response(error.status_code, ErrorDocument(code, str(error.detail)))
@@ -113,15 +115,15 @@ def _add_errors(app: FastAPI) -> None:
             response.headers["allow"] = ", ".join(methods_of(app, request))
         return response
 
-    async def defect(_: Request, error: Exception) -> Response:
+    async def answer_defect(_: Request, error: Exception) -> Response:
         cause = type(error).__name__
         return problem_response(500, ErrorDocument(Reason.INTERNAL_ERROR, "hipsynth itself failed", cause, "report it"))
 
-    app.add_exception_handler(Exception, defect)
-    app.add_exception_handler(HipsynthError, typed)
-    app.add_exception_handler(WorkerProblem, typed)
-    app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(HTTPException, other)
+    app.add_exception_handler(Exception, answer_defect)
+    app.add_exception_handler(HipsynthError, answer_typed_error)
+    app.add_exception_handler(WorkerProblem, answer_typed_error)
+    app.add_exception_handler(RequestValidationError, answer_invalid_request)
+    app.add_exception_handler(HTTPException, answer_http_error)
 
 
 def methods_of(app: FastAPI, request: Request) -> list[str]:
@@ -133,11 +135,11 @@ def methods_of(app: FastAPI, request: Request) -> list[str]:
 async def while_there(request: Request, work: Coroutine[object, None, object]) -> Response:
     """The document of some work, which is cancelled if the client goes away first."""
 
-    async def gone() -> None:
+    async def await_disconnect() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    tasks: list[asyncio.Future[object]] = [asyncio.ensure_future(work), asyncio.ensure_future(gone())]
+    tasks: list[asyncio.Future[object]] = [asyncio.ensure_future(work), asyncio.ensure_future(await_disconnect())]
     try:
         finished, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         if tasks[0] not in finished:

@@ -66,7 +66,7 @@ class Guard:
             return await self.app(scope, receive, send)
         start, status, size, begun = time.monotonic(), 0, 0, False
 
-        async def counted() -> Message:
+        async def receive_limited() -> Message:
             nonlocal size
             message = await receive()
             size += len(message.get("body", b""))
@@ -74,7 +74,7 @@ class Guard:
                 raise BodyTooLarge
             return message
 
-        async def answered(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status
             if size > BODY_BYTES and not begun:
                 return  # the route's view of a body that was cut
@@ -84,13 +84,13 @@ class Guard:
             await send(message)
 
         try:
-            await self._answer_guarded(scope, counted, answered)
+            await self._answer_guarded(scope, receive_limited, send_with_headers)
             if size > BODY_BYTES and not status:
                 begun = True
-                await _send_refusal(answered, TOO_LARGE)
+                await _send_refusal(send_with_headers, TOO_LARGE)
         finally:
             took = time.monotonic() - start
-            self.meter.answered(scope, status, took)
+            self.meter.count_answer(scope, status, took)
             # The path alone: a query may hold the token, a body holds somebody's source.
             log.info(
                 "%s %r %s %.1f ms %d bytes", scope["method"], scope["path"][:100], status or 499, 1000 * took, size

@@ -36,7 +36,7 @@ class RequestMeter:
                 gauge = Gauge(f"hipsynth_{pool.name}_{name}", about, registry=self.registry)
                 gauge.set_function(functools.partial(getattr, pool, name))
 
-    def answered(self, scope: Mapping[str, Any], status: int, seconds: float) -> None:
+    def count_answer(self, scope: Mapping[str, Any], status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "other")  # never the path itself: there are endless ones
         outcome = OUTCOMES.get(status) or ("ok" if status < 400 else "invalid" if status < 500 else "error")
         self.requests.labels(route, outcome).inc()

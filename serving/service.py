@@ -67,7 +67,7 @@ class JobState:
     progress: list[str] = field(default_factory=list)
     task: asyncio.Task[None] | None = None
 
-    def ended(self) -> None:
+    def note_end(self) -> None:
         """Called when the task is over, also if it was cancelled before it began."""
         if self.state in ("queued", "running"):
             self.state = "cancelled"
@@ -233,7 +233,7 @@ class Service:
         self.jobs[job.id] = job
         self._forget_old_jobs()
         job.task = self._start_task(self._execute_job(job, kind, request))
-        job.task.add_done_callback(lambda _: job.ended())
+        job.task.add_done_callback(lambda _: job.note_end())
         return job
 
     async def _execute_job(self, job: JobState, kind: str, request: ProgramRequest) -> None:

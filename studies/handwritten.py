@@ -25,13 +25,11 @@ from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.profiling.metrics import bottleneck
-from hipsynth.simulator.devices import default_device, recorded_architectures
+from hipsynth.simulator.devices import default_device
 from hipsynth.simulator.limits import RunLimits
 
 CORPUS = Path(__file__).resolve().parents[1] / "corpus" / "handwritten"
 FLAGS = "-O3"
-PARADIGMS = ("per-thread", "per-wave", "per-tile", "persistent", "work queue", "privatised", "multi-pass")
-NOTICEABLE = 0.05  # relative change below which a step counts as no different
 _KEYS = ("step", "paradigm", "bound", "moves", "check")
 _LINE = re.compile(rf"({'|'.join(_KEYS)}):\s*(.*)")
 _STEP = re.compile(r"(\w+) (\d+) (\w+)(?:, after (\w+))?")
@@ -146,20 +144,3 @@ def measure_step(step: HandwrittenStep, arch: str) -> Figures:
     if result.status != "ok":
         raise RuntimeError(f"{step.name} on {arch}: {result.reason}: {result.message}")
     return Figures(result.kernels)
-
-
-def complaints(step: HandwrittenStep, found: Mapping[str, Figures], before: Mapping[str, Figures] | None) -> list[str]:
-    """Where the figures per architecture contradict the header of `step`; `before`: those of the step before it."""
-    problems = []
-    for arch in recorded_architectures():
-        mine = found[arch]
-        if mine.bound != step.bound.get(arch):
-            problems.append(f"{step.name} on {arch}: bound by {mine.bound}, the header says {step.bound.get(arch)}")
-        if before is None:
-            continue
-        for counter, move in step.moves:
-            old, new = before[arch].value(counter), mine.value(counter)
-            change = new - old if move == "up" else old - new
-            if change < NOTICEABLE * max(abs(old), abs(new)) or not change:
-                problems.append(f"{step.name} on {arch}: {counter} {old:,.0f} -> {new:,.0f}, the header says {move}")
-    return problems

@@ -64,16 +64,6 @@ def copy_seed(seed: int, copy: int) -> int:
     return int(hashlib.sha256(f"{seed}:{copy}".encode()).hexdigest()[:8], 16)
 
 
-def make_copies(
-    item: AugmentInput, copies: int, seed: int, config: ParseConfig, texts: Texts = DEFAULT_TEXTS
-) -> AugmentResult:
-    """Makes `copies` renamed copies of the flattened base program; includes the base if flattening changed it."""
-    base = self_contained(item, config)
-    if isinstance(base, CopyFailure):
-        return AugmentResult((), (base,))
-    return with_base(item, base, rename_copies(item.name, base, range(1, copies + 1), seed, config, texts))
-
-
 def with_base(item: AugmentInput, base: Program, result: AugmentResult) -> AugmentResult:
     """The copies preceded by their base, if flattening made it and it is usable."""
     usable = not any(failure.copy == 0 for failure in result.failures)

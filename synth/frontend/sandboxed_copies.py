@@ -62,7 +62,7 @@ class AugmentRequest:
 
 
 def vary_isolated(request: AugmentRequest) -> AugmentResult:
-    """Like `make_copies.make_copies`, in a sandbox that sees the headers and the item's own folder.
+    """The flattened base program and its renamed copies, made in a sandbox that sees the headers and the item's folder.
 
     Raises MissingDependency if programs cannot be isolated here, ParserLost if the parser crashes on this item.
     """

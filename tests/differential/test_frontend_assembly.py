@@ -11,10 +11,11 @@ from pathlib import Path
 import needs
 import pytest
 from asmcheck import Assembler, compare
+from local_copies import make_copies
 
 from hipsynth.source.parse import ParseConfig, parse_source
 from hipsynth.synth.frontend.comments_and_strings import Texts
-from hipsynth.synth.frontend.make_copies import AugmentInput, make_copies
+from hipsynth.synth.frontend.make_copies import AugmentInput
 from hipsynth.synth.frontend.pass_input import BuildConfiguration, CompileSettings, ProgramSource
 from hipsynth.synth.frontend.passes.flatten import program_sources
 from hipsynth.synth.frontend.passes.rename import rename_unit

@@ -53,7 +53,7 @@ class SandboxJob:
     def __init__(self, jail: Jail, out: BinaryIO, err: BinaryIO) -> None:
         self.jail, self.out, self.err = jail, out, err
 
-    def ended(self) -> JobExit | None:
+    def read_exit(self) -> JobExit | None:
         """Reads the supervisor's answer (call it when the socket is readable); None if the supervisor died."""
         try:
             data = self.jail.socket.recv(_REPLY.size, socket.MSG_WAITALL)

@@ -126,7 +126,7 @@ class Watch:
                 elif not self._read_output(key.data, key.fileobj):  # type: ignore[arg-type]
                     selector.unregister(key.fileobj)
             if answered:
-                self.ended = self.job.ended()
+                self.ended = self.job.read_exit()
                 return JobEnd.FINISHED if self.ended else JobEnd.LOST
             if stop_signal.stop_requested():
                 return self._ask_to_stop()

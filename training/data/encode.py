@@ -27,11 +27,6 @@ class Skeleton:
     literals: tuple[str, ...]
     order: tuple[str, ...]
 
-    def fill_values(self, values: Mapping[str, str]) -> str:
-        """The complete answer with the given value texts by key."""
-        pairs = zip(self.literals, (values[key] for key in self.order), strict=False)
-        return "".join(literal + value for literal, value in pairs) + self.literals[-1]
-
 
 def split_answer(answer: str) -> tuple[Skeleton, list[str]]:
     """The skeleton and the value texts of an answer as `prompt.render_answer` formats it."""

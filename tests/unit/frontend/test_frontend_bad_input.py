@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from local_copies import make_copies
 
 from hipsynth.source.includes import include_runtime
 from hipsynth.source.parse import MAX_BYTES, ParseConfig, parse_source
 from hipsynth.synth.frontend.augment import find_items
-from hipsynth.synth.frontend.make_copies import make_copies
 from hipsynth.synth.frontend.pass_input import BuildConfiguration
 
 HEAD = b"#include <hip/hip_runtime.h>\n"

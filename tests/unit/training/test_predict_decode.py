@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,7 @@ from hipsynth.profiling.metrics.definitions import answer_ids
 from hipsynth.training.data.encode import (
     IGNORED,
     Encoder,
+    Skeleton,
     answer_atoms,
     answer_skeleton,
     chat_text,
@@ -99,12 +101,18 @@ def test_text_between_two_values_is_one_token() -> None:
     assert [len(ids) for ids in encoder().encode("x", "gfx90a", "-O3").literals[:-1]] == [1] * 11
 
 
+def fill_values(form: Skeleton, values: Mapping[str, str]) -> str:
+    """The complete answer with the given value texts by key."""
+    pairs = zip(form.literals, (values[key] for key in form.order), strict=False)
+    return "".join(literal + value for literal, value in pairs) + form.literals[-1]
+
+
 def test_skeleton_fills_to_the_answer() -> None:
     sample = made.samples(2, 1)[5]
     reply = render_answer(sample.metrics, sample.arch, sample.flags, "sig3")
     form, values = split_answer(reply)
     assert form == answer_skeleton(sample.arch, sample.flags, "sig3")
-    assert form.fill_values(dict(zip(form.order, values, strict=True))) == reply
+    assert fill_values(form, dict(zip(form.order, values, strict=True))) == reply
 
 
 def test_long_sources_are_cut_to_the_context_and_counted() -> None:
@@ -124,7 +132,7 @@ def test_long_sources_are_cut_to_the_context_and_counted() -> None:
 def test_forced_answers_of_an_untrained_model_are_valid(fmt: str) -> None:
     questions = [(s.text, s.arch, s.flags) for s in made.samples(2, 1)]
     for (_, arch, flags), found in zip(questions, decoder(fmt).decode_values(questions), strict=True):
-        text = answer_skeleton(arch, flags, fmt).fill_values(found.values)
+        text = fill_values(answer_skeleton(arch, flags, fmt), found.values)
         read = parse_answer(text, arch=arch, flags=flags, digits=fmt)
         assert read.valid, read.errors
 
@@ -141,7 +149,7 @@ def test_decoding_agrees_with_training() -> None:
     torch: Any = needs.package("torch")
     sample = made.samples(2, 1)[1]
     answer = decoder("fixed3").decode_values([(sample.text, sample.arch, sample.flags)])[0]
-    text = answer_skeleton(sample.arch, sample.flags, "fixed3").fill_values(answer.values)
+    text = fill_values(answer_skeleton(sample.arch, sample.flags, "fixed3"), answer.values)
     read = parse_answer(text, arch=sample.arch, flags=sample.flags, digits="fixed3")
     example = encoder("fixed3").example(replace(sample, metrics=read.values))
     with torch.inference_mode():
