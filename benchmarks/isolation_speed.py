@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from unittest import mock
 
+from hipsynth.core.run_status import RunStatus
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
@@ -68,7 +69,7 @@ def batch(count: int, isolate: bool) -> float:
     for number, program in enumerate(map(shrink_program, generate_programs(count, 1, runs=8))):
         with scratch_folder() as folder:
             result = backend.profile(program, TARGET, folder, limits)
-            assert result.status == "ok", (number, result.reason, result.message)
+            assert result.status == RunStatus.OK, (number, result.reason, result.message)
     return time.perf_counter() - began
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hipsynth.core.program import Program, ProgramRun
+from hipsynth.core.run_status import RunStatus
 from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.matrix.job import MatrixJob, run_job
 from hipsynth.profiling.matrix.targets import select_targets
@@ -46,8 +47,8 @@ class LabelCosts:
     def add(self, result: TargetResult, elapsed: float) -> None:
         self.elapsed.append(elapsed)
         self.parts.update(result.times)
-        self.labels += result.status == "ok"
-        self.failed += result.status != "ok"
+        self.labels += result.status == RunStatus.OK
+        self.failed += result.status != RunStatus.OK
         self.sampled += any(kernel.sampled for kernel in result.kernels)
         heaviest = max(result.kernels, key=lambda kernel: kernel.duration_ns * kernel.dispatches, default=None)
         if heaviest and heaviest.limits:
@@ -101,7 +102,7 @@ def checked(sampled: list[tuple[Cell, TargetResult]], every: int) -> dict[str, A
     errors: dict[str, list[tuple[float, float]]] = {}
     for cell, result in sampled[::every]:
         full = profile(cell, FULL)
-        if full.status != "ok":
+        if full.status != RunStatus.OK:
             print(f"left out: {cell[0].family} {' '.join(cell[2].arguments)} on {result.device}: {full.reason}")
             continue
         errors.setdefault(result.device, []).extend(deviations(result, full))

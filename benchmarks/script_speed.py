@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hipsynth.core.program import Project, SourceFile, project_program
+from hipsynth.core.run_status import RunStatus
 from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.simulator.limits import RunLimits
@@ -80,7 +81,7 @@ def profile_script(script: Path, *arguments: str, limits: RunLimits | None = Non
     limits = limits or RunLimits(TIME_S)
     project = Project((SourceFile(script, "python"),), script.parent, arguments)
     result = SimBackend().profile(project_program(project), TARGET, script.parent.parent / "scratch", limits)
-    if result.status != "ok" or result.exit_code:
+    if result.status != RunStatus.OK or result.exit_code:
         raise RuntimeError(f"{script.name}: {result.reason} {result.message}")
     return result
 

@@ -14,6 +14,7 @@ from hipsynth.cli.output import print_json, say_if_replaced
 from hipsynth.cli.programs import define_option, include_option, split_run_arguments
 from hipsynth.core.errors import UsageError
 from hipsynth.library.arguments import with_defines
+from hipsynth.tuning.optimize.documents import SearchStatus
 
 if TYPE_CHECKING:
     from hipsynth.tuning.agent.agent_loop import AgentSettings
@@ -177,7 +178,7 @@ def print_answer(
         click.echo(optimization_text(document, difference))
         if about:
             click.echo(f"the model's run: {about.ended}, {about.calls} calls, {about.failed_calls} failed")
-    return BadInput.exit_code if outcome.status == "refused" else 0
+    return BadInput.exit_code if outcome.status == SearchStatus.REFUSED else 0
 
 
 def drive_model(

@@ -40,6 +40,7 @@ from hipsynth.core import stop_signal
 from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.languages import SUFFIXES, TRITON
 from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.library.arguments import with_defines
 
 if TYPE_CHECKING:
@@ -438,8 +439,8 @@ def _note_failures(results: Sequence[TargetResult], limits: RunLimits, options: 
         click.echo(line, err=True)
     for result in results:
         target = f"{result.arch} {result.flags}".rstrip()
-        if result.status != "ok":
-            kind = "partial" if result.status == "partial" else "error"
+        if result.status != RunStatus.OK:
+            kind = "partial" if result.status == RunStatus.PARTIAL else "error"
             click.echo(f"{kind}: {target}: {reason_text(result.reason, result.message)}", err=True)
             if remedy := _suggest_remedy(result, options):
                 click.echo(f"  try:   {remedy}", err=True)

@@ -33,6 +33,7 @@ from hipsynth.cli.terminal import output_forwarder
 from hipsynth.core.errors import BadInput, CompileFailed, PartialFailure, UsageError
 from hipsynth.core.folders import changed_files, copy_out, stamp_files
 from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.library.arguments import with_defines
 
@@ -178,7 +179,7 @@ def _print_document(result: RunResult, path: str, arch: str, flags: str, created
 
 
 def _choose_exit_code(result: RunResult) -> int:
-    if result.status != "ok":
+    if result.status != RunStatus.OK:
         return BadInput.exit_code
     return result.exit_code or (PartialFailure.exit_code if result.races or result.unfenced else 0)
 
@@ -254,7 +255,7 @@ def _failure_notes(result: RunResult, sandboxed: bool, timeout: float) -> Iterat
     """How the program failed, if it did, and its races."""
     for text in (*result.races, *result.unfenced):
         yield f"race: {text}"
-    if result.status != "ok":
+    if result.status != RunStatus.OK:
         yield f"error: {reason_text(result.reason, result.message)}"
         remedy = result.reason.remedy
         if result.reason == Reason.TIMEOUT:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from hipsynth.core.errors import UsageError, suggest_name
 from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.core.run_status import RunStatus
 from hipsynth.profiling.backends.protocol import TargetResult
 from hipsynth.profiling.reports.executed_profile import ExecutedProfile
 
@@ -104,7 +105,7 @@ class DeviceProfile:
             self._table.arch,
             "",
             self._table.name,
-            status="ok",
+            status=RunStatus.OK,
             kernels=kernels,
             shapes=measured_kernels(run.shapes, self._table.arch),
             transfers=run.transfers,

@@ -13,7 +13,7 @@ from hipsynth.library.harness import name_messages, read_runnable
 from hipsynth.library.programs import check_hip_only, check_keeps_program, has_script_suffix, read_source
 from hipsynth.library.scripts import open_script_trials
 from hipsynth.simulator.devices import choose_arch
-from hipsynth.tuning.optimize.documents import OptimizeDocument
+from hipsynth.tuning.optimize.documents import OptimizeDocument, SearchStatus
 
 if TYPE_CHECKING:
     from hipsynth.tuning.optimize.optimize import OptimizeResult
@@ -98,7 +98,7 @@ def choose_output(file: Path, out: str | Path | None, includes: Sequence[str] = 
 def write_optimized(result: OptimizeResult, file: Path, out: str | Path | None) -> Path | None:
     """Writes a faster program to choose_output(); returns its path.
     Headers of the program's own that were written in, and are as they were, are included again."""
-    if result.status != "improved":
+    if result.status != SearchStatus.IMPROVED:
         return None
     from hipsynth.core.files import write_whole
     from hipsynth.source.own_headers import take_out_headers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Literal
 
 from hipsynth.core.errors import ErrorDocument
@@ -32,13 +33,23 @@ class ImprovedProgram:
     assumed: tuple[str, ...]
 
 
+class JobPhase(StrEnum):
+    """Where a job is."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
 @dataclass(frozen=True, kw_only=True)
 class JobDocument:
-    """`state`: queued, running, done, failed or cancelled; `document`, when done, as of `synth profile --json` or
+    """`document`, when done, as of `synth profile --json` or
     `synth verify --json`, or what a search found; `progress`: lines about a search's work so far."""
 
     job: str
-    state: str
+    state: JobPhase
     elapsed_s: float
     limit_s: float
     document: ProfileDocument | VerifyDocument | ImprovedProgram | None

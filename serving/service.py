@@ -14,10 +14,11 @@ from typing import TypedDict, TypeVar
 from hipsynth.core.documents import JsonObject, document_json, from_json
 from hipsynth.core.errors import ErrorDocument, HipsynthError, MissingDependency
 from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.profiling.metrics import paper_ids
 from hipsynth.profiling.reports.documents import ProfileDocument
 from hipsynth.serving.answer_cache import Cache, key_of
-from hipsynth.serving.documents import ChatAnswer, Comparison, JobDocument, MetricRatio
+from hipsynth.serving.documents import ChatAnswer, Comparison, JobDocument, JobPhase, MetricRatio
 from hipsynth.serving.limits import DOCUMENTS, ServerSettings, wall_limit
 from hipsynth.serving.pool import Pool, QueueFull, WorkerProblem, elapsed_seconds
 from hipsynth.serving.requests import (
@@ -59,7 +60,7 @@ class JobState:
 
     id: str
     limit_s: float
-    state: str = "queued"
+    state: JobPhase = JobPhase.QUEUED
     started: float = field(default_factory=time.monotonic)
     took_s: float | None = None
     document: JsonObject | None = None
@@ -69,8 +70,8 @@ class JobState:
 
     def note_end(self) -> None:
         """Called when the task is over, also if it was cancelled before it began."""
-        if self.state in ("queued", "running"):
-            self.state = "cancelled"
+        if self.state in (JobPhase.QUEUED, JobPhase.RUNNING):
+            self.state = JobPhase.CANCELLED
         if self.took_s is None:
             self.took_s = elapsed_seconds(self.started)
 
@@ -224,7 +225,7 @@ class Service:
         return min(wanted_s or self.settings.execute_s, self.settings.execute_s)
 
     def _start_job(self, kind: str, request: ProgramRequest) -> JobState:
-        waiting = sum(job.state == "queued" for job in self.jobs.values())
+        waiting = sum(job.state == JobPhase.QUEUED for job in self.jobs.values())
         if waiting >= self.settings.jobs:
             raise QueueFull(
                 "too many jobs wait", cause="the job queue is full", remedy="try again later, or cancel some"
@@ -244,18 +245,18 @@ class Service:
                 document = await self._execute_request(job, kind, request)
                 if _is_repeatable(kind, document):
                     self.cache.put(key, document)
-            job.state, job.document = "done", document
+            job.state, job.document = JobPhase.DONE, document
         except WorkerProblem as problem:
-            job.state, job.problem = "failed", problem.problem
+            job.state, job.problem = JobPhase.FAILED, problem.problem
         except HipsynthError as error:
-            job.state, job.problem = "failed", problem_of(error)
+            job.state, job.problem = JobPhase.FAILED, problem_of(error)
 
     async def _execute_request(self, job: JobState, kind: str, request: ProgramRequest) -> JsonObject:
         pool, limit = self.executors, job.limit_s
         if isinstance(request, SearchRequest):
             pool, limit = self.searchers, request.budget_s
         return await pool.ask(
-            kind, request, wall_limit(limit), lambda: setattr(job, "state", "running"), job.progress.append
+            kind, request, wall_limit(limit), lambda: setattr(job, "state", JobPhase.RUNNING), job.progress.append
         )
 
     async def job(self, name: str, wait_s: float) -> JobState | None:
@@ -270,7 +271,7 @@ class Service:
         job = self.jobs.get(name)
         if job is not None and job.task is not None and not job.task.done():
             job.task.cancel()
-            job.state = "cancelled"
+            job.state = JobPhase.CANCELLED
         return job
 
     def _forget_old_jobs(self) -> None:
@@ -301,7 +302,7 @@ def _is_repeatable(kind: str, document: JsonObject) -> bool:
         return from_json(OptimizeDocument, document["report"]).ended is not SearchEnd.CLOCK
     if kind == "verify":
         return from_json(VerifyDocument, document).verified is True
-    return all(result.status == "ok" for result in from_json(ProfileDocument, document).results)
+    return all(result.status == RunStatus.OK for result in from_json(ProfileDocument, document).results)
 
 
 class _ProgramFields(TypedDict):

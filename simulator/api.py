@@ -22,6 +22,7 @@ from hipsynth import toolchain
 from hipsynth.core.errors import MissingDependency
 from hipsynth.core.installation import set_up_by
 from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.simulator import channel, program_results
 from hipsynth.simulator.artefacts import Artefacts as Artefacts  # part of this module's interface
 from hipsynth.simulator.budget_outcome import describe_uncomputed
@@ -116,7 +117,7 @@ def run_program(
     limits, streams = limits or RunLimits(), streams or ProgramStreams()
     if any(len(os.fsencode(word)) >= MOST_ARGUMENT_BYTES for word in args):
         problem = f"an argument has {MOST_ARGUMENT_BYTES} bytes or more, with which Linux starts no program"
-        return RunResult("failed", Reason.NEEDS_ARGUMENTS, problem)
+        return RunResult(RunStatus.FAILED, Reason.NEEDS_ARGUMENTS, problem)
     library = library_path()
     bounds = _sandbox_limits(artefacts, limits)
     observed = observation.entries(scratch) if observation else ()
@@ -343,14 +344,14 @@ def _mark_partial(result: RunResult) -> RunResult:
     """A run that ended because nothing new was launched is partial; within a budget, also one that ended at its time
     limit, or after launches that were not executed."""
     if result.reason == Reason.SETTLED:
-        return replace(result, status="partial")
+        return replace(result, status=RunStatus.PARTIAL)
     was_stopped = bool(result.kernels) and (
         result.reason == Reason.TIMEOUT or (result.reason in _CONSEQUENCES and result.sampled)
     )
     if not result.spending or not was_stopped:
         return result
     message = "; ".join(filter(None, (result.message, describe_uncomputed(result.spending))))
-    return replace(result, status="partial", reason=Reason.BUDGET, message=message)
+    return replace(result, status=RunStatus.PARTIAL, reason=Reason.BUDGET, message=message)
 
 
 def _build_result(results: Channel, reason: Reason, message: str) -> RunResult:
@@ -360,11 +361,11 @@ def _build_result(results: Channel, reason: Reason, message: str) -> RunResult:
     """
     try:
         data = results.document()
-        document = RunResult("ok") if data is None else program_results.parse_document(data)
+        document = RunResult(RunStatus.OK) if data is None else program_results.parse_document(data)
     except MalformedDocument as error:
-        return RunResult("failed", Reason.BAD_RESULT, f"the program left a result that cannot be used: {error}")
-    if document.status != "ok":
+        return RunResult(RunStatus.FAILED, Reason.BAD_RESULT, f"the program left a result that cannot be used: {error}")
+    if document.status != RunStatus.OK:
         reason, message = document.reason, document.message
     if reason in (Reason.TIMEOUT, Reason.INTERRUPTED):
         message += _describe_progress(document)
-    return replace(document, status="failed" if reason else "ok", reason=reason, message=message)
+    return replace(document, status=RunStatus.FAILED if reason else RunStatus.OK, reason=reason, message=message)

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from hipsynth.core.documents import from_json
 from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.core.run_status import RunStatus
 from hipsynth.simulator import instructions
 from hipsynth.simulator.budget_outcome import Spending
 from hipsynth.simulator.errors import CORE_REASONS, reason_of_core
@@ -27,7 +28,7 @@ MOST_DISPATCHES, MOST_WARNINGS, MOST_NOTICES, MOST_PARTS, MOST_TRANSFERS = 64, 1
 TEXT_CHARS, KEY_CHARS = 1 << 16, 100
 LARGEST = 2**63 - 1
 _NOT_MEASURED = frozenset({"name", "metrics", "source"})  # set by the tool
-_REASONS_OF: Mapping[str, Collection[str]] = {"ok": ("",), "failed": CORE_REASONS.keys()}  # by status
+_REASONS_OF: Mapping[str, Collection[str]] = {RunStatus.OK: ("",), RunStatus.FAILED: CORE_REASONS.keys()}  # by status
 _SUMS = ("duration_ns", "counters", "limits", "work", "traffic")  # over a kernel's dispatches
 
 
@@ -101,7 +102,7 @@ def _decode_document(record: Mapping[str, Any]) -> RunResult:
     if not {part.symbol for part in (*dispatches, *shapes)} <= {kernel.symbol for kernel in kernels}:
         raise ValueError("a dispatch or shape has no kernel")
     return RunResult(
-        status=record["status"],
+        status=RunStatus(record["status"]),
         reason=reason,
         message=_require_text(record["message"]),
         fault=from_json(FaultPlace, record["fault"]) if reason and "fault" in record else None,

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.simulator.autotunings import Autotuning
 from hipsynth.simulator.budget_outcome import Spending, count_uncomputed
 from hipsynth.simulator.instructions import KernelInstructions
@@ -53,7 +54,7 @@ class RunResult:
     Kernel records have no metrics and no source yet.
     """
 
-    status: str
+    status: RunStatus
     reason: Reason = Reason.NONE
     message: str = ""
     fault: FaultPlace | None = None  # of a failure at an instruction

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import ProgramRun, load_program
+from hipsynth.core.run_status import RunStatus
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.backends.sim import SimBackend
@@ -141,6 +142,6 @@ def measure_step(step: HandwrittenStep, arch: str) -> Figures:
     """Profiles a program at its default size; raises RuntimeError if it fails. What it prints is not looked at: large
     grids compute no results (docs/explanation/sampling.md)."""
     result = profile_step(step, arch)
-    if result.status != "ok":
+    if result.status != RunStatus.OK:
         raise RuntimeError(f"{step.name} on {arch}: {result.reason}: {result.message}")
     return Figures(result.kernels)

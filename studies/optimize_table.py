@@ -29,7 +29,7 @@ from hipsynth.core.workers import map_unordered
 from hipsynth.library.harness import read_runnable
 from hipsynth.simulator.devices import device_of, load_device
 from hipsynth.tuning.optimize.confirm import DRAWN
-from hipsynth.tuning.optimize.documents import OptimizeDocument, SearchEnd, list_path
+from hipsynth.tuning.optimize.documents import OptimizeDocument, SearchEnd, SearchStatus, list_path
 from hipsynth.tuning.optimize.evaluate import SHORT_LAUNCH
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
 from hipsynth.tuning.trial import target_of
@@ -80,7 +80,7 @@ class OptimizedProgram:
     @property
     def ran(self) -> bool:
         """Whether the original runs, and can be compared."""
-        return self.answer is not None and self.answer.status != "refused"
+        return self.answer is not None and self.answer.status != SearchStatus.REFUSED
 
     @property
     def speedup(self) -> float:
@@ -194,7 +194,7 @@ def format_row(row: OptimizedProgram) -> list[str]:
         f"{row.by_hand:.2f} `{row.hand_step}`" if row.by_hand >= IMPROVED else "1.00",
         f"{row.in_halves:.2f}" if row.in_halves else "",
     ]
-    if answer is None or answer.status != "improved":
+    if answer is None or answer.status != SearchStatus.IMPROVED:
         why = row.refusal if answer is None else answer.reason
         return [row.problem, f"`{row.program}`", "", "", "1.00", *by_hand, why.rstrip(".")]
     sizes = "" if answer.holds else " (not at all sizes)"
@@ -249,7 +249,7 @@ def explain_refusal(row: OptimizedProgram) -> str:
 def format_found(row: OptimizedProgram) -> list[str]:
     """A row of a collection's table."""
     answer = row.answer
-    if answer is None or answer.status != "improved":
+    if answer is None or answer.status != SearchStatus.IMPROVED:
         reason, ended = ("", "") if answer is None else (answer.reason, str(answer.ended))
         return [f"`{row.problem}`", "", "", "1.00", "", ended, reason.rstrip(".")]
     others = ", ".join(f"{shape.speedup:.2f}" for shape in answer.shapes if shape.kind == DRAWN)

@@ -27,6 +27,7 @@ from hipsynth.profiling.metrics.bottleneck import UNITS
 from hipsynth.simulator import devices
 from hipsynth.tuning.optimize.documents import SearchStep, list_path
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
+from hipsynth.tuning.swizzle.documents import SwizzleStatus
 from hipsynth.tuning.swizzle.search import SwizzleSettings, search_mappings
 from hipsynth.tuning.trial import run_trial, target_of
 from studies.markdown import format_table, write_tables
@@ -155,7 +156,7 @@ def follow_tutorial(tutorial: Tutorial, budget_s: float) -> Iterator[str]:
     faster = optimize_program(request, print)
     versions.append(run_version("optimize", faster.text))
     mapped = search_mappings(faster.text, SwizzleSettings(target, budget_s=budget_s), print)
-    if any(answer.status == "improved" for answer in mapped.answers):
+    if any(answer.status == SwizzleStatus.IMPROVED for answer in mapped.answers):
         versions.append(run_version("swizzle", mapped.text))
     draw_points(tutorial, versions)
     times = " → ".join(f"{version.duration_ns / 1e3:,.1f}" for version in versions)

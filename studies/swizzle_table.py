@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hipsynth.core.files import write_whole
+from hipsynth.tuning.swizzle.documents import SwizzleStatus
 from hipsynth.tuning.swizzle.search import HIT_RATE, KernelSwizzle, ProgramSwizzle, SwizzleSettings, search_mappings
 from hipsynth.tuning.trial import target_of
 
@@ -77,11 +78,11 @@ def _format_line(row: SwizzleRow, answer: KernelSwizzle, result: ProgramSwizzle,
     name = row.name if len(result.answers) == 1 else f"{row.name}: {answer.name}"
     link = f"[{name}](../../corpus/handwritten/{row.program}.hip)"
     before, after = answer.before, answer.after or answer.before
-    if before is None or after is None or answer.status == "refused":
+    if before is None or after is None or answer.status == SwizzleStatus.REFUSED:
         return f"| {link} | refused: {answer.reason} | | | | | | {seconds:.0f} | {row.paper} |"
     hits = f"{before.metrics[HIT_RATE] or 0:.1f} %"
     duration = f"{(before.duration_ns or 0) / 1e3:.1f}"
-    if answer.status == "improved":
+    if answer.status == SwizzleStatus.IMPROVED:
         hits += f" -> {after.metrics[HIT_RATE] or 0:.1f} %"
         ratio = (before.duration_ns or 0) / (after.duration_ns or 1)
         duration += f" -> {(after.duration_ns or 0) / 1e3:.1f} ({ratio:.3f} x)"

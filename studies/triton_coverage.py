@@ -18,6 +18,7 @@ from pathlib import Path
 from hipsynth.core.files import write_whole
 from hipsynth.core.program import Project, SourceFile
 from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.core.tables import read_table
 from hipsynth.simulator import api, devices
@@ -137,7 +138,7 @@ def try_program(program: TrialProgram, arch: str) -> TrialResult:
         table = devices.load_device(devices.default_device(arch))
         with reuse_compiled(project, placed.artefacts, placed.folder) as runnable:
             result = api.run_program(runnable, table, placed.folder, limits)
-    why = "" if result.status == "ok" and not result.exit_code else _explain(result)
+    why = "" if result.status == RunStatus.OK and not result.exit_code else _explain(result)
     return TrialResult(program.project, program.name, arch, not why, why)
 
 

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import sampling_error, sim_speed
+from hipsynth.core.run_status import RunStatus
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.build import build_runnable
@@ -97,7 +98,7 @@ def run_kernels(built: api.Artefacts, device: devices.DeviceTable, folder: Path)
     """Runs a trusted program without the sandbox, so that it can write its part of the core's profile."""
     with (folder / "output").open("w") as output, contextlib.redirect_stdout(output):
         result = api.run_attached(built, device, folder, RunLimits())
-    if result.status != "ok":
+    if result.status != RunStatus.OK:
         raise SystemExit(f"core_work: {built.executable}: {result.reason}: {result.message}")
 
 

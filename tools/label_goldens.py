@@ -30,6 +30,7 @@ from hipsynth import toolchain
 from hipsynth.core.errors import HipsynthError
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import Program, ProgramRun
+from hipsynth.core.run_status import RunStatus
 from hipsynth.core.store.release import Release
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.backends.protocol import Target, TargetResult
@@ -193,9 +194,9 @@ def label_rows(job: MatrixJob, results: Sequence[TargetResult]) -> list[tuple[tu
     rows: list[tuple[tuple[str, ...], Facts]] = []
     for (target, run), result in zip(job.cells, results, strict=True):
         where = (job.program.family, job.program.id, " ".join(run.arguments), target.device, job.backend)
-        if result.status != "ok":
+        if result.status != RunStatus.OK:
             rows.append(((*where, f"- {result.reason}"), {}))
-        for index, kernel in enumerate(result.kernels if result.status == "ok" else ()):
+        for index, kernel in enumerate(result.kernels if result.status == RunStatus.OK else ()):
             rows.append(((*where, f"{index} {kernel.name}"), facts_of(kernel, target.arch)))
     return rows
 

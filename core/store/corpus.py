@@ -18,6 +18,7 @@ from hipsynth.core.journal import Journal, damaged_record, read_at, read_records
 from hipsynth.core.locks import release_lock
 from hipsynth.core.program import ProgramRecord, is_id
 from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.core.store import rebuild
 from hipsynth.core.store import shards as files
 from hipsynth.core.store.schema import (
@@ -188,7 +189,7 @@ class CorpusWriter:
     def add(self, item: CorpusItem) -> None:
         """Stores a finished item; a later result of the same item replaces the earlier one."""
         self._append_record({"kind": "item", "row": item.record()})
-        self._status[item.id] = "ok" if item.status == "ok" else item.reason
+        self._status[item.id] = "ok" if item.status == RunStatus.OK else item.reason
 
     def _append_record(self, record: Mapping[str, object]) -> None:
         """Adds a record to the journal, whose first one is a header: a writer that adds nothing leaves no trace."""
@@ -315,7 +316,7 @@ class _JournalIndex:
             self.programs[key] = (offset, length)
         else:
             item = CorpusItem.from_record(_row_of(record))
-            self.items[item.id] = ("ok" if item.status == "ok" else item.reason, offset, length)
+            self.items[item.id] = ("ok" if item.status == RunStatus.OK else item.reason, offset, length)
             self._counts[item.id] = len(item.kernels)
 
     @property

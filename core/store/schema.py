@@ -15,6 +15,7 @@ from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.languages import HIP
 from hipsynth.core.program import ProgramRecord
 from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.core.store.columns import arrow_columns, arrow_row
 
 SCHEMA_VERSION = 3
@@ -68,7 +69,7 @@ class CorpusItem(MeasurementKey):
     lineage: str
     origin: str
     family: str
-    status: str  # "ok" | "failed"
+    status: RunStatus
     language: str = HIP
     reason: Reason = Reason.NONE
     message: str = ""
@@ -114,7 +115,7 @@ def item_rows(item: CorpusItem) -> list[Row]:
     common = {"measurement_id": item.id} | {name: getattr(item, name) for name in (*_IDENTITY, *_COMMON)}
     common["provenance"] = sorted((key, str(value)) for key, value in item.provenance.items())
     common["exit_code"] = item.exit_code
-    if item.status != "ok":
+    if item.status != RunStatus.OK:
         return [common | {"reason": item.reason, "message": item.message, "stdout": item.stdout}]
     return [common | _kernel_row(index, kernel) for index, kernel in enumerate(item.kernels)]
 

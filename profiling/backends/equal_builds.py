@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 
 from hipsynth.core.program import Expected, Program
+from hipsynth.core.run_status import RunStatus
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.simulator.api import Artefacts, RunResult
 from hipsynth.simulator.devices import DeviceTable
@@ -114,7 +115,7 @@ def find_equal_run(key: Key | None) -> RunResult | None:
 def keep_run(key: Key | None, result: RunResult) -> None:
     """Remembers a run that ended by itself; one that was stopped may end otherwise on a less busy machine."""
     work = _known.get()
-    if work is not None and key is not None and result.status == "ok":
+    if work is not None and key is not None and result.status == RunStatus.OK:
         work.runs[key] = result
 
 

@@ -27,6 +27,7 @@ from hipsynth.core.kernel_record import (
 from hipsynth.core.languages import HIP
 from hipsynth.core.program import Program
 from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult, failed_result
 from hipsynth.profiling.backends.sim import SimBackend
@@ -85,7 +86,7 @@ class PreviewBackend:
         kernels = tuple(self._record(group, target.arch) for group in group_previews(previews.previews, instance_of))
         shapes = tuple(self._record(group, target.arch) for group in group_previews(previews.previews, shape_of))
         return TargetResult(
-            target.arch, target.flags, target.device, "ok", kernels=kernels, provenance=provenance,
+            target.arch, target.flags, target.device, RunStatus.OK, kernels=kernels, provenance=provenance,
             shapes=shapes if len(shapes) > len(kernels) else (),
         )  # fmt: skip
 

@@ -11,6 +11,7 @@ from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.languages import HIP
 from hipsynth.core.program import Program
 from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.profiling.lines.line_records import KernelLines
 from hipsynth.simulator.autotunings import Autotuning
 from hipsynth.simulator.budget_outcome import Spending
@@ -29,16 +30,16 @@ class Target:
 
 @dataclass(frozen=True)
 class TargetResult:
-    """Result of one program on one target. `status` is "ok" or "failed"; `reason` is the short code of a failure.
+    """Result of one program on one target; `reason` is why its `status` is not OK.
 
-    Within a budget, "partial" with the reason "budget" is a program that was ended before its end: `kernels` are those
-    that ended. `spending` is what became of all launches, and `times` where processor time went, in seconds.
+    A PARTIAL result is of a program that was ended before its end, within a budget with the reason "budget": `kernels`
+    are those that ended. `spending` is what became of all launches, and `times` where processor time went, in seconds.
     """
 
     arch: str
     flags: str
     device: str
-    status: str
+    status: RunStatus
     reason: Reason = Reason.NONE
     message: str = ""
     exit_code: int | None = None
@@ -103,6 +104,6 @@ def failed_result(
 ) -> TargetResult:
     """The result of a program that has no labels for `target`, with the reason and a message for its user."""
     return TargetResult(
-        target.arch, target.flags, target.device, "failed", reason=reason, message=message,
+        target.arch, target.flags, target.device, RunStatus.FAILED, reason=reason, message=message,
         provenance=dict(provenance or {}),
     )  # fmt: skip

@@ -15,6 +15,7 @@ from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.languages import HIP
 from hipsynth.core.program import Program
 from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult
 from hipsynth.simulator.limits import RunLimits
@@ -107,7 +108,7 @@ class RecordedBackend:
                 target.arch,
                 target.flags,
                 target.device,
-                status="failed",
+                status=RunStatus.FAILED,
                 reason=Reason.NOT_RECORDED,
                 message=f"no capture of program {program.id} for this target and these arguments",
             )

@@ -16,6 +16,7 @@ from hipsynth.core.expressions import iterate_names
 from hipsynth.core.languages import HIP
 from hipsynth.core.program import Program
 from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult, failed_result
 from hipsynth.profiling.backends.recorded import capture_name
@@ -106,7 +107,7 @@ class RocprofBackend:
             if not folder.is_dir():
                 return failed_result(target, Reason.NOT_RECORDED, f"no folder {folder.name}")
             kernels = read_folder(folder, target.arch, self.version())
-            return TargetResult(target.arch, target.flags, target.device, "ok", kernels=kernels)
+            return TargetResult(target.arch, target.flags, target.device, RunStatus.OK, kernels=kernels)
         if program.is_script:
             why = "a Python script: profile it with rocprofv3 itself, and give the folder of what that writes"
             return failed_result(target, Reason.UNSUPPORTED, why)
@@ -149,7 +150,7 @@ class RocprofBackend:
             target.arch,
             target.flags,
             target.device,
-            "ok",
+            RunStatus.OK,
             exit_code=exit_code,
             stdout=stdout,
             kernels=kernels,

@@ -18,6 +18,7 @@ from hipsynth.core.languages import HIP
 from hipsynth.core.oracle_check import describe_mismatch
 from hipsynth.core.program import Program
 from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends import equal_builds
 from hipsynth.profiling.backends.protocol import Availability, Target, TargetResult, failed_result
@@ -164,11 +165,12 @@ class SimBackend:
         nothing_fits = bool(result.spending) and not kernels and not reason
         if nothing_fits:
             reason, message = Reason.BUDGET, "no launch fits the budget"
+        is_partial = result.status == RunStatus.PARTIAL or nothing_fits
         return TargetResult(
             target.arch,
             target.flags,
             target.device,
-            status="partial" if result.status == "partial" or nothing_fits else "failed" if reason else "ok",
+            status=RunStatus.PARTIAL if is_partial else RunStatus.FAILED if reason else RunStatus.OK,
             reason=reason,
             message=message,
             exit_code=result.exit_code,
@@ -228,7 +230,7 @@ def execute_program(
 ) -> api.RunResult:
     """Runs a built program; again in full where sampling made it fail."""
     result = run_in_copy(program, artefacts, device, limits)
-    has_failed = result.status != "ok" or bool(result.exit_code and program.is_script)
+    has_failed = result.status != RunStatus.OK or bool(result.exit_code and program.is_script)
     if not limits.budget_s and has_failed and result.sampled and result.reason not in _STOPPED:
         # The program may depend on results that sampling does not compute, as addresses or to terminate; a script ends
         # where a check of its results fails.

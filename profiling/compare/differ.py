@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hipsynth.core.errors import BadInput
+from hipsynth.core.run_status import RunStatus
 from hipsynth.profiling.backends.protocol import describe_target
 from hipsynth.profiling.compare.documents import (
     ChangeCause,
@@ -110,7 +111,7 @@ def _require_success(name: str, failures: Sequence[str]) -> None:
 def _describe_failure(result: ProfileResult, other: ProfileResult) -> str:
     """Why a program did not run to its end, or failed there though the other one did not; "" if it did neither. Of
     sampled kernels no results are computed, so that the exit code says nothing."""
-    if result.status == "ok":
+    if result.status == RunStatus.OK:
         is_sampled = any(kernel.sampled for kernel in result.kernels)
         if not result.exit_code or is_sampled or result.exit_code == other.exit_code:
             return ""

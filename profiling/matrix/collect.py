@@ -13,6 +13,7 @@ from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import Program, ProgramRun
 from hipsynth.core.reasons import TRANSIENT, Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.core.store import CorpusItem, CorpusWriter, MeasurementKey
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling import metrics
@@ -245,7 +246,7 @@ class _Context:
         """Stores a finished item in the corpus."""
         result = label_sources(result)
         self.corpus.add(self.item(program, run, target, result))
-        if result.status == "ok":
+        if result.status == RunStatus.OK:
             self.summary.measured += 1
         else:
             self._record_failure(program, run, target, result.reason, result.message)
@@ -276,5 +277,7 @@ class _Context:
             exit_code=result.exit_code,
             stdout=result.stdout[-MESSAGE_CHARS:],
             provenance=provenance,
-            kernels=tuple(with_sure_labels(kernel, result.arch) for kernel in result.kernels if result.status == "ok"),
+            kernels=tuple(
+                with_sure_labels(kernel, result.arch) for kernel in result.kernels if result.status == RunStatus.OK
+            ),
         )

@@ -13,6 +13,7 @@ from hipsynth.core import stop_signal
 from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency, UsageError, is_disk_full, locate_defect
 from hipsynth.core.program import Program, ProgramRun
 from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.core.workers import ItemOutcome, map_unordered, use_outcomes
 from hipsynth.profiling import backends
@@ -120,15 +121,15 @@ def _open_cached(spec: str) -> Backend:
 
 def label_sources(result: TargetResult) -> TargetResult:
     """The result as a source of labels: a program of copies alone has none."""
-    if result.status == "ok" and not result.kernels:
-        return replace(result, status="failed", reason=Reason.NO_DISPATCH, message=Reason.NO_DISPATCH.meaning)
+    if result.status == RunStatus.OK and not result.kernels:
+        return replace(result, status=RunStatus.FAILED, reason=Reason.NO_DISPATCH, message=Reason.NO_DISPATCH.meaning)
     return result
 
 
 def _tidy_result(result: TargetResult, scratch: str) -> TargetResult:
     """Truncates long texts, replaces the scratch folder's random name, and marks a run that did nothing as failed."""
-    if result.status == "ok" and not result.kernels and not result.transfers:
-        result = replace(result, status="failed", reason=Reason.NO_DISPATCH, message=Reason.NO_DISPATCH.meaning)
+    if result.status == RunStatus.OK and not result.kernels and not result.transfers:
+        result = replace(result, status=RunStatus.FAILED, reason=Reason.NO_DISPATCH, message=Reason.NO_DISPATCH.meaning)
 
     def hide_folders(text: str) -> str:
         return equal_builds.hide_build_folders(text.replace(scratch, "<scratch>"))

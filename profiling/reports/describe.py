@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from hipsynth.core.errors import INTERNAL_ERROR_EXIT, BadInput, MissingDependency, PartialFailure
 from hipsynth.core.kernel_record import KernelRecord, Sampling, TimingBounds, Traffic, Work
 from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import TargetResult
 from hipsynth.profiling.lines.line_records import KernelLines
@@ -225,10 +226,10 @@ def _expected_error(metric: str, kernel: KernelRecord, device: str, unseen: Sequ
 def exit_code(results: Sequence[TargetResult]) -> int:
     """0 if all targets succeeded, 5 if some failed or are partial; if all failed, 4 for a missing tool, 1 for a defect
     of hipsynth, else 3."""
-    bad = [result for result in results if result.status != "ok"]
+    bad = [result for result in results if result.status != RunStatus.OK]
     if not bad:
         return 0
-    if len(bad) < len(results) or any(result.status == "partial" for result in bad):
+    if len(bad) < len(results) or any(result.status == RunStatus.PARTIAL for result in bad):
         return PartialFailure.exit_code
     reasons = {result.reason for result in bad}
     if reasons == {Reason.INTERNAL_ERROR}:

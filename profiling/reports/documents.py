@@ -10,6 +10,7 @@ from typing import ClassVar
 from hipsynth.core.documents import json_name
 from hipsynth.core.kernel_record import Dim, Occupancy, Registers, TimingBounds, Traffic, Work
 from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.core.tabular import Row, TabularDocument, shape_text
 from hipsynth.profiling.lines.line_records import Amounts, IntermediateOperation
 from hipsynth.profiling.metrics.bottleneck import Bottleneck
@@ -209,7 +210,7 @@ class ProfileResult:
     diagnostics: str | None = None
     arch: str
     flags: str
-    status: str
+    status: RunStatus
     reason: Reason
     exit_code: int | None
     stdout: str
@@ -295,7 +296,7 @@ class RunDocument:
     path: str
     arch: str
     flags: str
-    status: str
+    status: RunStatus
     reason: Reason
     message: str
     exit_code: int | None

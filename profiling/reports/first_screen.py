@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
 from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.core.run_status import RunStatus
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import TargetResult, describe_target
 from hipsynth.profiling.metrics import bottleneck
@@ -40,7 +41,7 @@ def render_screen(results: Sequence[TargetResult], width: int = 120, style: Styl
             f"{describe_target(failed.arch, failed.device, failed.flags)}  {failed.status}: {failed.reason}", width
         )
         for failed in results
-        if failed.status != "ok"
+        if failed.status != RunStatus.OK
     ]
     columns = [Column(result, kernel) for result in results for kernel in list_used(result)]
     slowest = sorted(columns, key=lambda column: -column.kernel.duration_ns * column.kernel.dispatches)

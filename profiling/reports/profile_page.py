@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hipsynth.core.documents import Json, to_json
 from hipsynth.core.kernel_record import KernelRecord
+from hipsynth.core.run_status import RunStatus
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import TargetResult, describe_target
 from hipsynth.profiling.lines.line_records import KernelLines
@@ -32,7 +33,7 @@ def profile_page(path: str, results: Sequence[TargetResult]) -> str:
     plots: list[Json] = []
     for result in results:
         parts += [f"<section><h2>{escape(describe_target(result.arch, result.device, result.flags))}</h2>"]
-        if result.status != "ok":
+        if result.status != RunStatus.OK:
             parts.append(f'<p class="verdict slower">{escape(f"{result.reason}: {result.message}")}</p>')
         if result.launches:
             parts.append(_launch_table(result))

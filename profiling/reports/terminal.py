@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.name_patterns import matches_any
+from hipsynth.core.run_status import RunStatus
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import TargetResult, describe_target
 from hipsynth.profiling.metrics import bottleneck, roofline, uncertainty
@@ -93,7 +94,7 @@ def render_results(
     """
     lines: list[str] = []
     for result in results:
-        if result.status != "ok":
+        if result.status != RunStatus.OK:
             target = describe_target(result.arch, result.device, result.flags)
             lines.append(f"{target}  {result.status}: {result.reason}")
     names = dict.fromkeys(kernel.name for result in results for kernel in result.kernels)

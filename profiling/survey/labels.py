@@ -14,6 +14,7 @@ from hipsynth.core.errors import BadInput
 from hipsynth.core.files import SOURCE_BYTES, read_regular
 from hipsynth.core.kernel_record import Dim, KernelRecord
 from hipsynth.core.program import ProgramRecord, text_id
+from hipsynth.core.run_status import RunStatus
 from hipsynth.core.store import CorpusItem
 from hipsynth.profiling.backends.sim import SimBackend, measured_kernels
 from hipsynth.profiling.matrix.collect import describe_settings, with_sure_labels
@@ -172,7 +173,7 @@ def item_of(
         backend_version=backend.version() + describe_settings(limits),
         compiler=env.get("compiler", ""),
         headers=env.get("headers", ""),
-        status="ok",
+        status=RunStatus.OK,
         exit_code=result.exit_code,
         provenance={
             **env, "host_code": "foreign", "isolated": str(result.isolated).lower(),

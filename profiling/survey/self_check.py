@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.core.tables import read_table
 from hipsynth.simulator.budget_outcome import describe_uncomputed
 from hipsynth.simulator.run_result import NoticeKind, RunResult
@@ -60,14 +61,14 @@ def judge_run(result: RunResult, *, unasked: bool = False) -> RunVerdict:
 
     `unasked`: main() reads argv but the run passed none; an early exit then counts as `needs_arguments`.
     """
-    if result.status == "partial":
+    if result.status == RunStatus.PARTIAL:
         return RunVerdict("partial", result.reason, result.message, last_line(result.stderr))
-    if result.status == "ok" and result.dispatch_count and (left_out := describe_uncomputed(result.spending)):
+    if result.status == RunStatus.OK and result.dispatch_count and (left_out := describe_uncomputed(result.spending)):
         code = f", and exit code {result.exit_code}" if result.exit_code else ""
         return RunVerdict("ran", evidence=f"self-check{code} not judged: {left_out}")
     program_errors = "\n".join(line for line in result.stderr.splitlines() if not line.startswith("hipsynth: "))
     text = f"{result.stdout}\n{program_errors}"
-    verdict = _judge_stopped(result, unasked) if result.status != "ok" else _judge_ended(result, text, unasked)
+    verdict = _judge_stopped(result, unasked) if result.status != RunStatus.OK else _judge_ended(result, text, unasked)
     if result.output_cut and verdict.status == "failed":
         verdict = replace(verdict, message=f"{verdict.message} (its output was cut)".strip())
     refused = result.subjects(NoticeKind.OUT_OF_MEMORY)

@@ -19,6 +19,7 @@ from hipsynth.serving.lsp import panel, presentation
 from hipsynth.serving.lsp.analysis_provider import AnswerSource, QueryFailed, WorkerSource
 from hipsynth.serving.lsp.buffer import split_lines
 from hipsynth.serving.lsp.session import EditorOptions, EditorSession, OpenDocument
+from hipsynth.tuning.optimize.documents import SearchStatus
 
 if TYPE_CHECKING:
     from hipsynth.serving.lsp.documents import PredictionNotice
@@ -152,7 +153,7 @@ def _offer_commands(server: LanguageServer, session: EditorSession) -> None:
         except QueryFailed as error:
             return refuse(error)
         document = session.documents.get(uri)
-        faster = document.faster if document and report.status == "improved" else None
+        faster = document.faster if document and report.status == SearchStatus.IMPROVED else None
         tell(
             types.MessageType.Info,
             f"{faster.gain}: a code action of the kernel applies it" if faster else report.reason,

@@ -18,6 +18,7 @@ from pygls.workspace import PositionCodec
 from hipsynth.core.documents import from_json
 from hipsynth.core.languages import HEADER_SUFFIXES, TRITON, language_of
 from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.core.time_limit import PREDICTION_SECONDS
 from hipsynth.serving.limits import REQUEST_SOURCE_BYTES
 from hipsynth.serving.lsp import kernel_results, presentation
@@ -376,7 +377,7 @@ class EditorSession:
         await self.changed(document)
         try:
             answer = await self.source.profile(query)
-            if answer.status != "ok":
+            if answer.status != RunStatus.OK:
                 raise QueryFailed(answer.reason, answer.message or answer.reason)
             if target == self.options.target:
                 document.executed = DocumentKernels(version, text, kernel_results.executed_facts(answer))

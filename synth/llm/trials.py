@@ -10,6 +10,7 @@ from hipsynth.core.documents import from_json
 from hipsynth.core.journal import ResultJournal
 from hipsynth.core.program import Program, ProgramRun
 from hipsynth.core.reasons import TRANSIENT
+from hipsynth.core.run_status import RunStatus
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.backends.sim import build_identity
@@ -34,7 +35,7 @@ def verdict_of(result: TargetResult) -> ProgramVerdict:
     The exit code counts only where every grid ran in full: of a sampled grid the results are not computed.
     """
     result = label_sources(result)
-    if result.status != "ok":
+    if result.status != RunStatus.OK:
         return ProgramVerdict(result.reason, result.message[:500])
     if result.exit_code and result.provenance.get("sampled") == "false":
         return ProgramVerdict("failed_itself", f"it ended with exit code {result.exit_code}: {result.stdout[:300]}")

@@ -16,6 +16,7 @@ from hipsynth.core.errors import HipsynthError, UsageError
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import Program, ProgramRun
 from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.core.store import CorpusItem, StoredRow
 from hipsynth.core.store.release import TOOLS, Release, labels_schema
 from hipsynth.core.store.schema import item_rows, schema_of
@@ -136,7 +137,7 @@ def _check_program(release: Release, rows: Sequence[StoredRow], stored: StoredRo
         for name, value in here.items()
         if value != label_model.current_version(tools[name])
     ]
-    if job_result.status != "ok":
+    if job_result.status != RunStatus.OK:
         result.status, result.differences = "failed", [f"{job_result.reason}: {job_result.message}"]
         return result
     kernels = [with_sure_labels(kernel, target.arch) for kernel in job_result.kernels]
@@ -170,7 +171,8 @@ def _rebuild_item(
     which = {"program_id": program.id, "arguments": shlex.join(run.arguments), "lineage": program.id}
     made_by = {name: tools[name] for name in TOOLS}
     return CorpusItem(
-        **which, **where, **made_by, origin=program.origin, family=program.family, status="ok", reason=Reason.NONE,
+        **which, **where, **made_by, origin=program.origin, family=program.family,
+        status=RunStatus.OK, reason=Reason.NONE,
         message="", exit_code=exit_code, stdout="", provenance=provenance, kernels=tuple(kernels),
     )  # fmt: skip
 

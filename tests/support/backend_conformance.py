@@ -16,6 +16,7 @@ from hipsynth.core.errors import HipsynthError
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import Program
 from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult
 from hipsynth.profiling.metrics.occupancy_limits import waves_per_group
@@ -32,7 +33,7 @@ def check_backend(
     assert backend.supports(target), f"{backend.name}: says it does not support {target}"
     first = _profile_program(backend, program, target, scratch / "first", limits)
     check_result(first, target)
-    assert first.status == "ok", f"{backend.name}: a working program failed: {first.reason}: {first.message}"
+    assert first.status == RunStatus.OK, f"{backend.name}: a working program failed: {first.reason}: {first.message}"
     for kernel in first.kernels:
         check_kernel(kernel, target.arch)
     check_portable(first)
@@ -58,9 +59,9 @@ def check_failure(
         result = _profile_program(backend, program, target, scratch, limits or RunLimits())
     except HipsynthError as error:
         assert error.reason in reasons, f"{backend.name}: reason {error.reason!r}, expected one of {sorted(reasons)}"
-        return TargetResult(target.arch, target.flags, target.device, "failed", error.reason, str(error))
+        return TargetResult(target.arch, target.flags, target.device, RunStatus.FAILED, error.reason, str(error))
     check_result(result, target)
-    assert result.status == "failed", f"{backend.name}: expected a failure"
+    assert result.status == RunStatus.FAILED, f"{backend.name}: expected a failure"
     assert result.reason in reasons, f"{backend.name}: reason {result.reason!r}, expected one of {sorted(reasons)}"
     return result
 
@@ -77,12 +78,14 @@ def check_identity(backend: Backend) -> None:
 def check_result(result: TargetResult, target: Target) -> None:
     """A result names its target; it has kernels or copies if it is ok, and a reason exactly if it is not."""
     assert (result.arch, result.flags, result.device) == (target.arch, target.flags, target.device), "another target"
-    assert result.status in ("ok", "partial", "failed"), f"unknown status {result.status!r}"
-    assert (result.status == "ok") != bool(result.reason), "a reason belongs to a result that is not ok, and only there"
-    assert result.status != "ok" or result.kernels or result.transfers, "an ok result has a kernel or a copy"
-    if result.status == "partial":
+    assert result.status in list(RunStatus), f"unknown status {result.status!r}"
+    assert (result.status == RunStatus.OK) != bool(result.reason), (
+        "a reason belongs to a result that is not ok, and only there"
+    )
+    assert result.status != RunStatus.OK or result.kernels or result.transfers, "an ok result has a kernel or a copy"
+    if result.status == RunStatus.PARTIAL:
         assert result.reason == Reason.BUDGET, f"partial for another reason than its budget: {result.reason!r}"
-    if result.status == "failed":
+    if result.status == RunStatus.FAILED:
         assert result.reason == result.reason.lower() and " " not in result.reason, f"bad reason {result.reason!r}"
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from hipsynth.core.errors import BadInput, CompileFailed, HipsynthError, MissingDependency, TimeLimitReached
 from hipsynth.core.program import Program, ProgramRun
 from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.core.time_limit import PREDICTION_SECONDS, OutOfTime, processor_time_limit, require_time
 from hipsynth.profiling.preview.record import Recording
 from hipsynth.profiling.preview.script_launches import preview_script, record_script
@@ -21,7 +22,7 @@ from hipsynth.training.analytic.half_written import compiled_text_of, keep_compi
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions, LaunchNotes
 from hipsynth.training.models.documents import FailedExecution, PredictDocument, PredictionResult, SimulatedKernel
 
-NOT_COMPILED = FailedExecution("failed", Reason.COMPILE_FAILED, "it does not compile")
+NOT_COMPILED = FailedExecution(RunStatus.FAILED, Reason.COMPILE_FAILED, "it does not compile")
 Asked = Sequence[tuple[str, str, str]]  # (arch, flags, device)
 
 
@@ -145,7 +146,7 @@ def execute_for_comparison(
 
     chosen = program.with_runs([ProgramRun(arguments)]) if arguments and program.project is None else program
     result = profile_program(chosen, [Target(arch, flags, device)], "sim", RunLimits())[0]
-    if result.status != "ok":
+    if result.status != RunStatus.OK:
         return (FailedExecution(result.status, result.reason, result.message),)
     return tuple(
         SimulatedKernel(

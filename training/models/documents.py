@@ -11,6 +11,7 @@ from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput
 from hipsynth.core.kernel_record import Dim
 from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.core.tabular import Row, TabularDocument, shape_text
 from hipsynth.profiling.metrics.roofline import THROUGHPUT, PlottedKernel, RooflinePlot, RooflinePosition
 from hipsynth.profiling.reports.documents import ProgramIdentity
@@ -73,7 +74,7 @@ class SimulatedKernel:
 class FailedExecution:
     """Why the simulator's execution of a program says nothing."""
 
-    status: str
+    status: RunStatus
     reason: Reason
     message: str
 

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from hipsynth.tuning.optimize.documents import SearchStep, StepOutcome
+from hipsynth.tuning.optimize.documents import SearchStatus, SearchStep, StepOutcome
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, changed_metrics
 from hipsynth.tuning.optimize.optimize import OptimizeResult
 from hipsynth.tuning.optimize.search import LEAST_RELATIVE_GAIN
@@ -44,14 +44,17 @@ def choose_answer(session: ToolSession, refused: dict[str, str], say: Callable[[
             break
         reasons[version.name] = checks.failure
     steps = _search_steps(session, measured, reasons)
-    status, reason = ("improved", "") if best else ("unchanged", "nothing that the model made is faster and correct")
+    status, reason = (SearchStatus.IMPROVED, "") if best else (SearchStatus.UNCHANGED, NOTHING_FASTER)
     if not verifier.sizes:
-        status, reason = "refused", f"{verifier.why_no_size}; name a size with --check-args"
+        status, reason = SearchStatus.REFUSED, f"{verifier.why_no_size}; name a size with --check-args"
     text, after = (best[0].text, best[1].duration_ns) if best else (original.text, before.duration_ns)
     lines = difflib.unified_diff(original.text.splitlines(True), text.splitlines(True), "original", "optimized")
     last = [version.name for version, _ in measured].index(best[0].name) if best else -1
     return OptimizeResult(status, reason, before.duration_ns, after, passed, steps, text, "".join(lines),
                      session.seconds, refused, step=last)  # fmt: skip
+
+
+NOTHING_FASTER = "nothing that the model made is faster and correct"
 
 
 def _least_duration(before: CandidateMeasurement) -> float:

@@ -10,6 +10,7 @@ from hipsynth.tuning.optimize.confirm import list_losses
 from hipsynth.tuning.optimize.documents import (
     OptimizeDocument,
     SearchEnd,
+    SearchStatus,
     ShapeSpeedup,
     VerificationCheck,
     VerifyDocument,
@@ -46,7 +47,7 @@ def verification_text(document: VerifyDocument) -> str:
 def optimization_text(document: OptimizeDocument, diff: str = "") -> str:
     """What the search found; `diff`: of the faster program."""
     lines = list(_search_lines(document))
-    if document.status != "improved":
+    if document.status != SearchStatus.IMPROVED:
         return "\n".join([*lines, f"{document.status}: {document.reason}"])
     changes = [diff.rstrip(), ""] if diff else []
     lines += [*changes, *_check_lines(document.verified.checks), *_gain_lines(document)]

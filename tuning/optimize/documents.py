@@ -20,6 +20,14 @@ class StepOutcome(StrEnum):
     WRONG = "wrong"  # a check did not pass
 
 
+class SearchStatus(StrEnum):
+    """What a search found: UNCHANGED if nothing is faster and correct, REFUSED if it could not search."""
+
+    IMPROVED = "improved"
+    UNCHANGED = "unchanged"
+    REFUSED = "refused"
+
+
 class SearchEnd(StrEnum):
     """What ended a search."""
 
@@ -151,19 +159,19 @@ class KernelGain:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class OptimizeDocument(TabularDocument):
-    """The document of `synth optimize --json`. `status`: "improved", "unchanged" (nothing found is faster and correct)
-    or "refused" (`reason`). `step`: the last of the steps that led to the result; `uncertainty`: of the speed-up,
-    relative; `refused`: why work-items of a kernel cannot be assigned otherwise. `ended`: what ended the search;
-    `shapes`: the speed-up at each shape that was timed, of an improved program; `holds`: nothing is lost at those of
-    them with about as much work; `dispatch`: kernels that are changed for some sizes alone -> for which. `left_out`:
-    analyses that failed by a fault of their own -> the error. `limited`: kernels whose order of groups stays, as do
-    loops that groups could share, or launches that could be joined -> why. `llm`: with --llm. Of Python scripts
-    (`language` "triton"): `gains` by kernel, and `refusals`, the codes of `refused`."""
+    """The document of `synth optimize --json`. `reason`: why its `status` is not "improved". `step`: the last of the
+    steps that led to the result; `uncertainty`: of the speed-up, relative; `refused`: why work-items of a kernel cannot
+    be assigned otherwise. `ended`: what ended the search; `shapes`: the speed-up at each shape that was timed, of an
+    improved program; `holds`: nothing is lost at those of them with about as much work; `dispatch`: kernels that are
+    changed for some sizes alone -> for which. `left_out`: analyses that failed by a fault of their own -> the error.
+    `limited`: kernels whose order of groups stays, as do loops that groups could share, or launches that could be
+    joined -> why. `llm`: with --llm. Of Python scripts (`language` "triton"): `gains` by kernel, and `refusals`, the
+    codes of `refused`."""
 
     path: str
     arch: str
     flags: str
-    status: str
+    status: SearchStatus
     reason: str
     speedup: float
     uncertainty: float

@@ -13,6 +13,7 @@ from hipsynth.core.files import write_whole
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import text_id
 from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import build_identity
 from hipsynth.simulator.devices import load_device
@@ -57,7 +58,7 @@ class CandidateMeasurement:
     """The measured run of one text. `price`: seconds that it counts against a search's budget; `exact_s`: those of a
     run of every work-group, without the compile."""
 
-    status: str
+    status: RunStatus
     reason: Reason
     message: str
     exit_code: int
@@ -70,7 +71,7 @@ class CandidateMeasurement:
 
     @property
     def ok(self) -> bool:
-        return self.status == "ok"
+        return self.status == RunStatus.OK
 
     @property
     def duration_ns(self) -> float:

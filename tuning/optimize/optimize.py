@@ -28,6 +28,7 @@ from hipsynth.tuning.optimize.documents import (
     ModelRun,
     OptimizeDocument,
     SearchEnd,
+    SearchStatus,
     SearchStep,
     ShapeSpeedup,
 )
@@ -68,9 +69,9 @@ class OptimizeRequest:
 
 @dataclass(frozen=True)
 class OptimizeResult:
-    """The answer. `status`: "improved", "unchanged" (nothing found is faster and correct) or "refused" (`reason`)."""
+    """The answer. `reason`: why its `status` is not IMPROVED."""
 
-    status: str
+    status: SearchStatus
     reason: str
     before_ns: float
     after_ns: float
@@ -157,7 +158,7 @@ def optimize_program(request: OptimizeRequest, say: Callable[[str], None] = lamb
     if not verifier.sizes:
         why = f"{verifier.why_no_size}; name a size with --check-args"
         verification = Verification((verifier.quick(request.text),))
-        return _build_result("refused", why, None, search, verification, request.text, refused)
+        return _build_result(SearchStatus.REFUSED, why, None, search, verification, request.text, refused)
     states = search.run()
     timings = ConfirmedTimings(target, request.arguments, request.journal, clock)
     failure = ""
@@ -167,7 +168,9 @@ def optimize_program(request: OptimizeRequest, say: Callable[[str], None] = lamb
         if verification.passed:
             shapes = join_shapes(time_checked_shapes(verifier, state.text, timed), drawn)
             reason = "it is slower at another shape: see `shapes`" if list_losses(shapes) else ""
-            improved = _build_result("improved", reason, timed, search, verification, request.text, refused, state)
+            improved = _build_result(
+                SearchStatus.IMPROVED, reason, timed, search, verification, request.text, refused, state
+            )
             return replace(improved, shapes=shapes, guards=state.guards)
         failure = failure or verification.failure
         if clock.late:
@@ -175,7 +178,7 @@ def optimize_program(request: OptimizeRequest, say: Callable[[str], None] = lamb
     verification = Verification((verifier.quick(request.text),))
     first = states[-1].found
     reason = _explain_unchanged(search, failure, clock.late)
-    return _build_result("unchanged", reason, (first, first), search, verification, request.text, refused)
+    return _build_result(SearchStatus.UNCHANGED, reason, (first, first), search, verification, request.text, refused)
 
 
 def _explain_unchanged(search: Search, failure: str, late: bool) -> str:
@@ -261,7 +264,7 @@ def _require_guard(program: ParsedProgram, kernel: KernelDefinition, shapes: Seq
 
 
 def _build_result(
-    status: str,
+    status: SearchStatus,
     reason: str,
     timed: tuple[CandidateMeasurement, CandidateMeasurement] | None,
     search: Search,

@@ -11,6 +11,7 @@ from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import Program
 from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.matrix.job import profile_program
 from hipsynth.profiling.metrics import roofline
@@ -81,7 +82,7 @@ class LiveTools:
 
     def _execute(self) -> ToolReply:
         result = profile_program(self.program, [self.target], "sim", RunLimits())[0]
-        if result.status != "ok" or not result.kernels:
+        if result.status != RunStatus.OK or not result.kernels:
             self.problem = result.message
             return ToolReply({"error": str(result.reason or result.status)})
         self.executed = max(result.kernels, key=lambda kernel: kernel.duration_ns * kernel.dispatches)

@@ -20,6 +20,7 @@ from hipsynth.training.models.grpo import Rollout, RolloutTask, load_trained_bas
 from hipsynth.training.models.model_record import ModelRecord
 from hipsynth.training.models.monitor import Progress
 from hipsynth.tuning.agent.agent_loop import AgentResult, AgentSettings, drive_model
+from hipsynth.tuning.optimize.documents import SearchStatus
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, OptimizeResult
 from hipsynth.tuning.reason.local_model import LocalModel, Turn
 from hipsynth.tuning.reason.sft import TASK, read_chats, source_of
@@ -37,7 +38,7 @@ MOST_REWARD = math.log(16.0)
 
 def reward_of(result: OptimizeResult | None) -> float:
     """log(speed-up), 0 to MOST_REWARD, of an answer that passed every check; 0 for any other."""
-    if result is None or result.status != "improved" or result.verification.passed is False:
+    if result is None or result.status != SearchStatus.IMPROVED or result.verification.passed is False:
         return 0.0
     return min(MOST_REWARD, math.log(max(1.0, result.speedup)))
 

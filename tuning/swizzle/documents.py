@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from hipsynth.core.kernel_record import Dim
 from hipsynth.core.reasons import Reason
@@ -28,16 +29,25 @@ class HitRateCeiling:
     exact: bool
 
 
+class SwizzleStatus(StrEnum):
+    """What a search for a mapping of one kernel's work-groups found: CEILING if none gains, REFUSED if it could not
+    search."""
+
+    IMPROVED = "improved"
+    CEILING = "ceiling"
+    REFUSED = "refused"
+
+
 @dataclass(frozen=True, kw_only=True)
 class SwizzledKernel:
-    """The result for one kernel. `status`: "improved", "ceiling" (nothing gains) or "refused" (`reason`; `refusal`: its
-    code, where the source or what was observed of the kernel says it). `language`: "hip" or "triton"; `meta`: of a
+    """The result for one kernel. `reason`: why its `status` is not "improved"; `refusal`: its code, where the source
+    or what was observed of the kernel says it. `language`: "hip" or "triton"; `meta`: of a
     Triton kernel, what it was specialized for. `bijection`:
     "symbolic" (for every grid), "exhaustive" (for this grid) or "". `before` and `after`: metrics, `duration_ns` and
     `grid`; null if it was not run. `sharing`: which lines work-groups share, {} if they were not followed."""
 
     name: str
-    status: str
+    status: SwizzleStatus
     reason: str
     refusal: Reason
     language: str

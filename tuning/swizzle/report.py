@@ -10,7 +10,13 @@ from typing import cast
 from hipsynth.core.documents import document_json
 from hipsynth.core.kernel_record import Dim, KernelRecord
 from hipsynth.profiling.metrics.bottleneck import unit_name
-from hipsynth.tuning.swizzle.documents import HitRateCeiling, SwizzledKernel, SwizzleDocument, TriedMapping
+from hipsynth.tuning.swizzle.documents import (
+    HitRateCeiling,
+    SwizzledKernel,
+    SwizzleDocument,
+    SwizzleStatus,
+    TriedMapping,
+)
 from hipsynth.tuning.swizzle.l2_reuse import SharedLines
 from hipsynth.tuning.swizzle.search import HIT_RATE, KernelSwizzle, ProgramSwizzle
 
@@ -85,10 +91,10 @@ def report_text(result: ProgramSwizzle) -> str:
 
 def _kernel_paragraph(answer: KernelSwizzle) -> str:
     lines = [f"{answer.name}: {answer.status}", f"  {answer.reason}"]
-    if answer.status != "refused" and answer.before and answer.before.meta:
+    if answer.status != SwizzleStatus.REFUSED and answer.before and answer.before.meta:
         values = ", ".join(f"{name}={value}" for name, value in answer.before.meta.items())
         lines.append(f"  {answer.before.language:<10} {values}")
-    if answer.status == "improved" and answer.before and answer.after:
+    if answer.status == SwizzleStatus.IMPROVED and answer.before and answer.after:
         then, now = answer.before, answer.after
         proof = (
             "for every grid"

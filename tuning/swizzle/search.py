@@ -14,11 +14,13 @@ from hipsynth.core.errors import BadInput
 from hipsynth.core.kernel_record import Dim, KernelRecord
 from hipsynth.core.name_patterns import check_kernel_pattern, matches_name
 from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.metrics import bottleneck
 from hipsynth.simulator import devices
 from hipsynth.simulator.line_sharing import REASONS, LineSharing, SharingObservation
 from hipsynth.source.names import base_name
+from hipsynth.tuning.swizzle.documents import SwizzleStatus
 from hipsynth.tuning.swizzle.l2_reuse import Chips, Reuse, SharedLines, exchange_between_groups, reuse_of
 from hipsynth.tuning.swizzle.line_use import ObservedLaunches
 from hipsynth.tuning.swizzle.mappable import HipProgram, KernelMappings, MappableProgram
@@ -74,7 +76,7 @@ class KernelSwizzle:
     """
 
     name: str
-    status: str = "refused"
+    status: SwizzleStatus = SwizzleStatus.REFUSED
     reason: str = ""
     refusal: Reason = Reason.NONE
     mapping: GroupMapping = field(default_factory=GroupMapping)
@@ -360,7 +362,7 @@ def _run_mappings(source: MappableProgram, mappings: KernelMappings, question: S
     try:
         text = source.write_mapped(mappings)
     except BadInput as error:
-        return Trial("failed", Reason.UNSUPPORTED, str(error))
+        return Trial(RunStatus.FAILED, Reason.UNSUPPORTED, str(error))
     return source.run_trial(text, Conditions(question.arguments, time_s=question.time_s))
 
 
@@ -413,7 +415,7 @@ def _shows_in(work: _Work, original: Trial) -> bool:
 
 def _refuse_works(works: Iterable[_Work], reason: str) -> None:
     for work in works:
-        work.answer.status, work.answer.reason, work.best = "refused", reason, None
+        work.answer.status, work.answer.reason, work.best = SwizzleStatus.REFUSED, reason, None
 
 
 def _verify_program(
@@ -448,7 +450,7 @@ def _conclude_work(work: _Work) -> None:
     answer = work.answer
     if work.best is not None:
         mapping, after = work.best
-        answer.status, answer.mapping, answer.after = "improved", mapping, after
+        answer.status, answer.mapping, answer.after = SwizzleStatus.IMPROVED, mapping, after
         answer.proof = _prove_for_grids(mapping, work)
         answer.uncertainty = _duration_uncertainty(after, work.record)
         order = mapping.numbers(work.grid)
@@ -458,7 +460,7 @@ def _conclude_work(work: _Work) -> None:
         _raise_ceiling(answer, after)
         answer.reason = _explain_bound(work, after)
     elif not answer.reason:
-        answer.status, answer.reason = "ceiling", _explain_bound(work, work.record)
+        answer.status, answer.reason = SwizzleStatus.CEILING, _explain_bound(work, work.record)
         answer.outputs_equal, answer.proof = True, prove_bijection(GroupMapping(), work.grid)
 
 
@@ -486,7 +488,7 @@ def _explain_bound(work: _Work, record: KernelRecord) -> str:
     place = f"{hits:.1f} % of requests hit in the L2, {bound}; its limit is {limit}"
     if not work.shares_lines:
         return f"no two work-groups touch a line, so their order decides nothing: {place}"
-    if work.answer.status == "improved":
+    if work.answer.status == SwizzleStatus.IMPROVED:
         gain = (work.record.duration_ns or 0.0) / (record.duration_ns or 1.0) - 1
         faster = gain > max(LEAST_GAIN, work.answer.uncertainty)
         return f"it is faster: {place}" if faster else f"more hits in the same time (within 1 %): {place}"

@@ -11,6 +11,7 @@ from typing import Annotated
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import Program, ProgramRun
 from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import TargetResult
 from hipsynth.profiling.matrix.job import profile_program
@@ -230,7 +231,7 @@ def _profile_version(session: ToolSession, program: str, *, lines: bool = False)
     version = session.find_version(program)
     source = Program(version.text, "llm", "", name="program", runs=(ProgramRun(version.arguments),))
     [result] = profile_program(source, [session.target], "sim", RunLimits(time_s=session.limits.run_s, lines=lines))
-    if result.status != "ok":
+    if result.status != RunStatus.OK:
         raise ToolRefusal(f"{program} does not run", cause=result.message[:1500], reason=result.reason)
     return result
 

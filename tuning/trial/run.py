@@ -11,6 +11,7 @@ from hipsynth.core.errors import BadInput, CompileFailed
 from hipsynth.core.files import read_program_file
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import measured_kernels
@@ -78,7 +79,7 @@ class Trial:
     the order of events, and `recorded` the bytes of those that were kept, by their position in `outputs`.
     """
 
-    status: str
+    status: RunStatus
     reason: Reason = Reason.NONE
     message: str = ""
     exit_code: int | None = None
@@ -98,7 +99,7 @@ class Trial:
 
     @property
     def ok(self) -> bool:
-        return self.status == "ok"
+        return self.status == RunStatus.OK
 
     @property
     def duration_ns(self) -> float:
@@ -119,14 +120,14 @@ def run_trial(text: str, target: Target, conditions: Conditions | None = None) -
     try:
         text, arguments = _prepare_text(text, conditions)
     except ValueError as error:
-        return Trial("failed", Reason.UNSUPPORTED, str(error))
+        return Trial(RunStatus.FAILED, Reason.UNSUPPORTED, str(error))
     with scratch_folder() as scratch, sandbox.job_folder() as job:
         built, began = scratch / "build", time.monotonic()
         try:
             flags = f"{target.flags} {AS_INSTRUCTIONS}" if conditions.exact_sums else target.flags
             artefacts, _ = build_text(text, "program", target.arch, flags, built, compile_limits(limits))
         except (CompileFailed, BadInput) as error:
-            return Trial("failed", error.reason, error.describe().replace(f"{scratch}/", ""))
+            return Trial(RunStatus.FAILED, error.reason, error.describe().replace(f"{scratch}/", ""))
         build_s = time.monotonic() - began
         folder = job / "run"
         folder.mkdir()

@@ -10,6 +10,7 @@ from typing import TypeVar
 from hipsynth.core.errors import BadInput
 from hipsynth.core.program import Project, text_id
 from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import measured_kernels
 from hipsynth.simulator import api, devices
@@ -85,7 +86,7 @@ def _to_trial(conditions: Conditions, target: Target) -> Callable[[api.RunResult
         try:
             tensors = read_tensors(folder) if conditions.exact else ()
         except BadInput as error:
-            status, reason, message = "failed", error.reason or Reason.BAD_RESULT, str(error)
+            status, reason, message = RunStatus.FAILED, error.reason or Reason.BAD_RESULT, str(error)
         if not reason and result.exit_code:
             message = "\n".join(result.stderr.strip().splitlines()[-1:])
         outputs = tuple(

@@ -13,7 +13,14 @@ from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.source.triton_source import TritonSource, iterate_calls, read_default_arguments, read_triton_source
 from hipsynth.tuning.optimize.candidates import LEAST_TUNED_SHARE
-from hipsynth.tuning.optimize.documents import KernelGain, SearchEnd, SearchStep, StepOutcome, VerificationCheck
+from hipsynth.tuning.optimize.documents import (
+    KernelGain,
+    SearchEnd,
+    SearchStatus,
+    SearchStep,
+    StepOutcome,
+    VerificationCheck,
+)
 from hipsynth.tuning.optimize.evaluate import (
     EFFORT,
     CandidateMeasurement,
@@ -276,13 +283,13 @@ def optimize_script(
     result = functools.partial(_build_result, search, source, choice, refusals, origin)
     if unusable or not any(search.parameters.values()):
         reason = unusable or "; ".join(f"{name}: {refusal.text}" for name, refusal in refusals.items())
-        return result("refused", reason, origin, Verification(()))
+        return result(SearchStatus.REFUSED, reason, origin, Verification(()))
     for state in search.run(origin):
         verification = verifier.full(state.text)
         say(f"verified: {verification.failure or 'every check passed'}")
         if verification.passed:
-            return result("improved", "", state, verification)
-    return result("unchanged", "nothing that was tried is faster and correct", origin, Verification(()))
+            return result(SearchStatus.IMPROVED, "", state, verification)
+    return result(SearchStatus.UNCHANGED, "nothing that was tried is faster and correct", origin, Verification(()))
 
 
 def _parameters_of(source: TritonSource, name: str, trial: Trial) -> tuple[list[MetaParameter], KernelRefusal | None]:
@@ -346,7 +353,7 @@ def _odd_multiples(size: tuple[str, ...], block: int) -> tuple[str, ...]:
 
 def _build_result(
     search: ScriptSearch, source: TritonSource, choice: PinnedScript, refusals: Mapping[str, KernelRefusal],
-    origin: ScriptState, status: str, reason: str, best: ScriptState, verification: Verification,
+    origin: ScriptState, status: SearchStatus, reason: str, best: ScriptState, verification: Verification,
 ) -> OptimizeResult:  # fmt: skip
     before, after = origin.timed, best.timed
     text = offer_configurations(source, choice, best.text) if best is not origin else source.text
@@ -363,6 +370,6 @@ def _build_result(
     return OptimizeResult(
         status, reason, before.duration_ns, after.duration_ns, verification, tuple(search.steps), text,
         "".join(lines), search.spent_s, {name: refusal.text for name, refusal in refusals.items()}, unsure, best.step,
-        search.ended, language="triton", gains=gains if status == "improved" else (),
+        search.ended, language="triton", gains=gains if status == SearchStatus.IMPROVED else (),
         refusals={name: refusal.code for name, refusal in refusals.items()},
     )  # fmt: skip
