@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from tools.code_figures import git, read_modules
+from tools.code_figures import read_modules, run_git
 
 FILE = re.compile(r"(?<![\w./<*-])((?:[\w-]+/)+[\w.-]+\.(?:py|toml|h|cpp|md|hip|json|jsonl))\b")
 OUTSIDE = re.compile(r"(?:linux|clang-c|hip|out)/|.*\b[A-Z]{3,}\b(?!\.md)")  # headers of others, output, NAME.toml
@@ -96,7 +96,7 @@ def list_missing_files(modules: Mapping[str, str], files: Iterable[str]) -> Iter
 
 
 def test_files_that_docstrings_and_comments_name_exist() -> None:
-    assert not list(list_missing_files(read_modules(None), git("ls-files").splitlines()))
+    assert not list(list_missing_files(read_modules(None), run_git("ls-files").splitlines()))
 
 
 def test_a_file_that_was_moved_is_found() -> None:

@@ -79,13 +79,13 @@ def test_what_does_not_fit_is_refused(changed: dict[str, object], message: str) 
 
 
 @dataclass(frozen=True)
-class Folder:
+class PathDocument:
     path: Path
     others: tuple[Path, ...] = ()
 
 
 def test_paths_are_texts_in_json() -> None:
-    folder = Folder(Path("/a/b"), (Path("c"),))
-    assert to_json(folder) == {"path": "/a/b", "others": ["c"]} and from_json(Folder, to_json(folder)) == folder
+    folder = PathDocument(Path("/a/b"), (Path("c"),))
+    assert to_json(folder) == {"path": "/a/b", "others": ["c"]} and from_json(PathDocument, to_json(folder)) == folder
     with pytest.raises(TypeError, match="5 is no str"):
-        from_json(Folder, {"path": 5})
+        from_json(PathDocument, {"path": 5})

@@ -178,7 +178,9 @@ class ScriptedBackend:
 
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(backends.REGISTRY, "scripted", backends.BackendEntry(__name__, "ScriptedBackend", takes_path=False))
+    monkeypatch.setitem(
+        backends.REGISTRY, "scripted", backends.BackendEntry(__name__, "ScriptedBackend", takes_path=False)
+    )
     job._open_cached.cache_clear()
 
 
