@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from dataclasses import dataclass
@@ -19,7 +20,6 @@ from hipsynth.toolchain.sandbox import SandboxLimits, SandboxSession, mounts, pr
 from hipsynth.toolchain.sandbox.jail import Jail
 
 LIMITS = SandboxLimits(cpu_s=1e6, memory_bytes=1 << 30)
-ECHO = "import sys\nfor line in sys.stdin: print(line.strip().upper(), flush=True)"
 LOOPS = "import sys\nfor line in sys.stdin:\n while True: pass"
 WAITS = "import sys, time\nfor line in sys.stdin: time.sleep(600)"
 DRIPS = (
@@ -35,6 +35,7 @@ class UnansweredRequest:
 
 
 def count_descriptors() -> int:
+    gc.collect()  # closes pipes of processes that earlier tests ended
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
