@@ -171,8 +171,8 @@ def test_totals_count_only_what_should_run() -> None:
     ]
     report = SurveyReport("x", "gfx90a", rows)
     assert report.totals == SurveyTotals(
-        programs=5, compiled=4, runnable=3, completed=2, passed=1, self_check_failed=0, whole=2, shrunk=0, kernels=0,
-        labels=0,
+        programs=5, compiled=4, runnable=3, completed=2, passed=1, self_check_failed=0, executed_all=2, shrunk=0,
+        kernels=0, labels=0,
     )  # fmt: skip
     assert "66.7 %" in report_table(report) and OUTSIDE["needs_library"] in report_table(report)
     assert row_of({**rows[0].__dict__, "later": 1}) == rows[0]
