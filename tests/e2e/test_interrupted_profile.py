@@ -69,5 +69,6 @@ def test_an_early_interruption_gives_no_traceback(pause_s: float, tmp_path: Path
     needs.simulator()
     needs.sandbox()
     code, _, err = interrupted(tmp_path, signal.SIGINT, pause_s)
-    assert code == 128 + signal.SIGINT
-    assert "interrupted" in err and "Traceback" not in err
+    assert "Traceback" not in err
+    # On a busy machine Python itself has not started by then, and the signal ends it.
+    assert (code == 128 + signal.SIGINT and "interrupted" in err) or (code, err) == (-signal.SIGINT, "")

@@ -43,7 +43,7 @@ def test_a_cut_last_line_is_left_out_and_replaced(tmp_path: Path, text: str, num
 def test_damage_before_the_end_is_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "steps.jsonl"
     path.write_text(f'{{"number": 0}}\n{line}\n{{"number": 2}}\n')
-    with pytest.raises(BadInput, match=r"steps.jsonl: line 2 is no Step") as caught:
+    with pytest.raises(BadInput, match=r"steps.jsonl: line 2 is no NumberedStep") as caught:
         read(path)
     assert caught.value.remedy == "delete the line"
 
@@ -51,7 +51,7 @@ def test_damage_before_the_end_is_named(tmp_path: Path, line: str) -> None:
 def test_text_of_another_kind_is_neither_read_nor_cut(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("one line without its end")
-    with pytest.raises(BadInput, match="line 1 is no Step"):
+    with pytest.raises(BadInput, match="line 1 is no NumberedStep"):
         read(path)
     append_json_line(path, {"number": 1})
     assert path.read_text() == 'one line without its end\n{"number": 1}\n'

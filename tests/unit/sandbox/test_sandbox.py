@@ -320,13 +320,13 @@ def test_a_job_whose_descriptors_cannot_be_set_up_was_not_started(tmp_path: Path
     try:
         resource.prlimit(supervisor.process.pid, resource.RLIMIT_NOFILE, (32, 32))
         job = supervisor.start(["/bin/true"], tmp_path, {}, TIGHT, stdin)
-        ended = job.ended()
+        job_exit = job.read_exit()
         job.close()
     finally:
         os.close(stdin)
         supervisor.close()
-    assert ended is not None
-    assert ended.error == errno.EINVAL
+    assert job_exit is not None
+    assert job_exit.error == errno.EINVAL
 
 
 def test_without_bubblewrap_nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
