@@ -11,6 +11,8 @@ from hipsynth.cli.main import main
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.tuning.optimize.analysis.program_model import read_program
+from hipsynth.tuning.optimize.documents import VerificationCheck
+from hipsynth.tuning.optimize.verification.verify import Verification
 from hipsynth.tuning.optimize.verification.verify_change import prepare_verifier
 from hipsynth.tuning.tools import ToolSession, run_tool
 from hipsynth.tuning.trial import Conditions, Trial, target_of
@@ -171,3 +173,17 @@ def test_sizes_at_which_the_original_fails_are_named_with_their_reason(
     failing = PROGRAM.replace("  twice<<<", "  if (n == 64) return 7;\n  twice<<<")
     assert verify(tmp_path, failing, failing, "--check-args", "64") == 3
     assert "at each size that was tried: 64 (exit code 7)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("order", [(False, True), (True, False), (False, None)])
+def test_a_failed_size_is_not_hidden_by_another_one(order: tuple[bool | None, bool | None]) -> None:
+    sizes = tuple(VerificationCheck("other_sizes", passed) for passed in order)
+    verification = Verification((VerificationCheck("outputs_equal", True), *sizes))
+    assert not verification.passed and verification.document().other_sizes is False
+
+
+def test_a_size_that_says_nothing_leaves_the_others_result() -> None:
+    checks = [("outputs_equal", True), ("other_sizes", True), ("other_sizes", None), ("precision", None)]
+    verification = Verification(tuple(VerificationCheck(name, passed) for name, passed in checks))
+    assert verification.passed and verification.document().other_sizes is True
+    assert verification.document().precision is None

@@ -59,8 +59,18 @@ class Verification:
     @property
     def passed(self) -> bool:
         """Nothing failed, and the outputs were compared at least once."""
-        results = {check.name: check.passed for check in self.checks}
+        results = self._join_results()
         return results.get("outputs_equal") is True and False not in results.values()
+
+    def _join_results(self) -> dict[str, bool | None]:
+        """The result of each name of a check, of which a script has several (one for each size): a failure counts."""
+        results: dict[str, bool | None] = {}
+        for check in self.checks:
+            before = results.get(check.name)
+            if before is not False and check.passed is not None:
+                results[check.name] = check.passed
+            results.setdefault(check.name, check.passed)
+        return results
 
     @property
     def failure(self) -> str:
@@ -68,7 +78,7 @@ class Verification:
 
     def document(self) -> CheckedProgram:
         """The checks as JSON documents state them; outputs that were never compared are not equal."""
-        passed = {check.name: check.passed for check in self.checks}
+        passed = self._join_results()
         return CheckedProgram(
             outputs_equal=passed.get("outputs_equal", False),
             other_inputs=passed.get("other_inputs"),
