@@ -97,9 +97,9 @@ def _name_files(project: Project) -> Callable[[str], str]:
         path = Path(text)
         if is_library(text):
             return ""
-        own_path = next(filter(None, (_path_below(path, folder) for folder in folders)), names.get(path.name, ""))
-        if own_path:
-            return own_path
+        own_path = _first_path(path, folders, _path_inside) or _first_path(path, folders, _path_by_end)
+        if own_path or path.name in names:
+            return own_path or names[path.name]
         return str(sources[0]) if same_suffix and path.suffix == same_suffix else ""
 
     return name
@@ -130,17 +130,21 @@ def library_files() -> Callable[[str], bool]:
     return is_library
 
 
-def _path_below(path: Path, folder: Path) -> str:
-    """The path of a file that programs in `folder` may include, or of the one that the longest end of `path` names
-    there; else nothing."""
+def _first_path(path: Path, folders: Sequence[Path], find: Callable[[Path, Path], str]) -> str:
+    return next(filter(None, (find(path, folder) for folder in folders)), "")
+
+
+def _path_inside(path: Path, folder: Path) -> str:
+    """The path of a file that programs in `folder` may include, else nothing."""
     inside = folder.resolve()
-    if is_includable(path.resolve(), inside):
-        return str(folder / path.resolve().relative_to(inside))
-    for start in range(1, len(path.parts)):
-        candidate = folder.joinpath(*path.parts[start:])
-        if candidate.is_file() and is_includable(candidate.resolve(), inside):
-            return str(candidate)
-    return ""
+    resolved = path.resolve()
+    return str(folder / resolved.relative_to(inside)) if is_includable(resolved, inside) else ""
+
+
+def _path_by_end(path: Path, folder: Path) -> str:
+    """The path of the file in `folder` that the longest end of `path` names, else nothing."""
+    ends = (folder.joinpath(*path.parts[start:]) for start in range(1, len(path.parts)))
+    return next((inside for end in ends if end.is_file() and (inside := _path_inside(end, folder))), "")
 
 
 def module_of(modules: Sequence[Module], symbol: str, checksum: int) -> Module | None:

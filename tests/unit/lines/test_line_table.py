@@ -54,6 +54,8 @@ def test_folders_of_flags_are_the_programs_own(folder: Path, tmp_path: Path) -> 
     sources = (SourceFile(folder / "main.hip", flags=f"-I{header.parent}"),)
     assert own_files_of(Project(sources, folder))(str(header)) == str(header)
     assert own_files_of(Project((SourceFile(folder / "main.hip"),), folder))(str(header)) == ""
+    (folder / "shared.h").write_text("")
+    assert own_files_of(Project(sources, folder))(str(header)) == str(header), "no file of the same name elsewhere"
 
 
 def test_of_a_home_folder_only_sources_and_headers_have_a_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
