@@ -63,14 +63,12 @@ class Verification:
         return results.get("outputs_equal") is True and False not in results.values()
 
     def _join_results(self) -> dict[str, bool | None]:
-        """The result of each name of a check, of which a script has several (one for each size): a failure counts."""
-        results: dict[str, bool | None] = {}
+        """The result of each name of a check, of which a script has several, one for each size: a failure counts."""
+        results: dict[str, list[bool]] = {check.name: [] for check in self.checks}
         for check in self.checks:
-            before = results.get(check.name)
-            if before is not False and check.passed is not None:
-                results[check.name] = check.passed
-            results.setdefault(check.name, check.passed)
-        return results
+            if check.passed is not None:
+                results[check.name].append(check.passed)
+        return {name: all(passed) if passed else None for name, passed in results.items()}
 
     @property
     def failure(self) -> str:
