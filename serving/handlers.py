@@ -189,7 +189,7 @@ def chat(request: ChatRequest) -> ChatAnswer:
     return answer_chat(request)
 
 
-def search_faster(kind: str, request: SearchRequest, say: ReportProgress) -> ImprovedProgram:
+def search_faster_program(kind: str, request: SearchRequest, say: ReportProgress) -> ImprovedProgram:
     """The answer of a search of this kind ("optimize" or "swizzle"). Raises as improve_program(), and BadInput for a
     text with too many kernels."""
     from hipsynth.serving.improve import improve_program
@@ -203,8 +203,8 @@ HANDLERS: Mapping[str, Callable[[object, ReportProgress], object]] = {
     "predict": lambda body, _: predict(from_json(ProgramRequest, body)),
     "profile": lambda body, _: profile(from_json(ProgramRequest, body)),
     "verify": lambda body, _: verify(from_json(VerificationRequest, body)),
-    "optimize": lambda body, say: search_faster("optimize", from_json(SearchRequest, body), say),
-    "swizzle": lambda body, say: search_faster("swizzle", from_json(SearchRequest, body), say),
+    "optimize": lambda body, say: search_faster_program("optimize", from_json(SearchRequest, body), say),
+    "swizzle": lambda body, say: search_faster_program("swizzle", from_json(SearchRequest, body), say),
     "prepare": lambda body, _: prepare(from_json(BuildRequest, body)),
     "chat": lambda body, _: chat(from_json(ChatRequest, body)),
 }

@@ -77,7 +77,7 @@ def save_model(path: Path, version: int, members: Mapping[str, object]) -> None:
 def load_model(path: Path, version: int, build: Callable[[dict[str, Any]], M]) -> M:
     """Builds a model of what save_model() wrote. Raises BadInput for a file that is damaged or of another version."""
     try:
-        document = json.loads(_decompress(read_regular(path, MOST_BYTES)))
+        document = json.loads(_decompress_text(read_regular(path, MOST_BYTES)))
         if document["version"] != version:
             raise ValueError(f"version {document['version']}, this program reads {version}")
         return build(document)
@@ -85,7 +85,7 @@ def load_model(path: Path, version: int, build: Callable[[dict[str, Any]], M]) -
         raise BadInput(f"{path}: not a usable model", cause=str(error), remedy="train it again") from error
 
 
-def _decompress(data: bytes) -> bytes:
+def _decompress_text(data: bytes) -> bytes:
     """The text that gzip packed. Raises ValueError if it is longer than MOST_TEXT_BYTES: a few bytes can hold GiB."""
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
         text = file.read(MOST_TEXT_BYTES + 1)
