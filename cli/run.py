@@ -70,8 +70,8 @@ An out-of-bounds access stops the program, unless it is in memory that hardware 
 it goes on, as on hardware, with a warning on stderr. With --strict this is an error, too, as it is for synth profile:
 counters would be of memory that is not the program's.
 
-With --races, it is told on stderr where work-items use one word of memory or LDS, one of them writing, and nothing puts
-them in order: the first case of each kernel. A program that ends with 0 then exits with 5.
+With --races, standard error names, for each kernel, the first word of memory or LDS that two waves use without an
+order, one of them to write. A program that ends with 0 then exits with 5.
 
 The exit code is that of the program. Compile errors, illegal accesses, traps and exceeded limits exit with 3 and a
 message on stderr.
