@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/inst.h"
+
 namespace hipsynth {
 
 struct Context;
@@ -15,6 +17,9 @@ struct Step;
 class AccessLog {
  public:
   enum class Use : uint8_t { read, write, atomic };
+  static Use use_of(MemKind kind) {
+    return kind == MemKind::atomic ? Use::atomic : kind == MemKind::load ? Use::read : Use::write;
+  }
 
   // Call when a launch begins, and where all of its waves meet.
   void clear();

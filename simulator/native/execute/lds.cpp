@@ -60,7 +60,7 @@ bool move_block(Resident& r, const Step& s, uint32_t bytes, uint64_t offset, uin
 }
 
 void log_lanes(Context& c, const Resident& r, const Step& s, uint64_t exec, const uint64_t* offset, uint32_t bytes) {
-  const auto use = s.inst->op->mem.kind == MemKind::load ? AccessLog::Use::read : AccessLog::Use::write;
+  const auto use = AccessLog::use_of(s.inst->op->mem.kind);
   for_lanes(exec, [&](uint32_t lane) { c.accesses->use_lds(c, r, s, use, offset[lane], bytes); });
 }
 

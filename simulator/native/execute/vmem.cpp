@@ -219,7 +219,7 @@ void log_access(Context& c, const Resident& r, const Step& s, const Lanes& l) {
   const Inst& in = *s.inst;
   const MemKind kind = in.op->mem.kind;
   const bool seen = kind == MemKind::atomic || in.glc || in.sc0 || in.sc1;
-  const auto use = seen ? AccessLog::Use::atomic : kind == MemKind::load ? AccessLog::Use::read : AccessLog::Use::write;
+  const auto use = seen ? AccessLog::Use::atomic : AccessLog::use_of(kind);
   for_lanes(l.exec | l.partial, [&](uint32_t lane) {
     const uint64_t address = l.contiguous ? l.address[0] + uint64_t{lane} * s.lane_bytes : l.address[lane];
     c.accesses->use_device_memory(c, r, s, use, address, l.partial >> lane & 1 ? 4 * l.inside[lane] : s.lane_bytes);
@@ -412,9 +412,7 @@ void count_flat_lds(Context& c, Resident& r, const Step& s, uint64_t exec, const
   r.lds_outstanding = true;
   r.lds_answer = Answer::at(r.now + c.latency.lds, Level::none);
   if (!c.accesses) return;
-  const auto use = atomic                    ? AccessLog::Use::atomic
-                   : m.kind == MemKind::load ? AccessLog::Use::read
-                                             : AccessLog::Use::write;
+  const auto use = AccessLog::use_of(m.kind);
   for_lanes(exec, [&](uint32_t lane) { c.accesses->use_lds(c, r, s, use, offset[lane], s.lane_bytes); });
 }
 
