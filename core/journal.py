@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Generic, TypeVar
 
 from hipsynth.core.errors import BadInput
-from hipsynth.core.files import open_regular, replace_atomically, write_error
+from hipsynth.core.files import open_regular, replace_atomically, write_error, write_whole
 from hipsynth.core.reasons import Reason
 
 # Each record is passed to the operating system at once (safe against kill -9); fsync is called at least this often.
@@ -166,6 +166,10 @@ class Journal:
         self.close()
 
 
+def _encode_result(key: str, result: object) -> bytes:
+    return encode_record({"key": key, "result": result})
+
+
 class ResultJournal(Generic[R]):
     """Results by key. Incomplete and invalid lines are ignored: their items are done again.
 
@@ -187,7 +191,7 @@ class ResultJournal(Generic[R]):
 
     def add(self, key: str, result: R) -> None:
         """Appends a result, after a line end if the line before is incomplete. Raises BadInput."""
-        line = encode_record({"key": key, "result": result})
+        line = _encode_result(key, result)
         try:
             descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644)
             try:
@@ -198,3 +202,8 @@ class ResultJournal(Generic[R]):
                 os.close(descriptor)
         except OSError as error:
             raise write_error(self.path, error) from error
+
+    def sort(self) -> None:
+        """Puts the lines in the order of their keys, each once, so that the file does not tell which result came first.
+        Raises BadInput."""
+        write_whole(self.path, b"".join(_encode_result(key, result) for key, result in sorted(self.read().items())))

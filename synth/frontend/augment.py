@@ -191,6 +191,7 @@ def _run_requests(
         if not any(failure.reason in UNSETTLED for failure in varied.failures):
             journal.add(keys[number], finished[keys[number]])
         on_item(items[number].name)
+    journal.sort()
     return _write_results(out, {item.name: finished[key] for item, key in zip(items, keys, strict=True)}, reused)
 
 
