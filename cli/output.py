@@ -7,6 +7,7 @@ import shutil
 import sys
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -51,9 +52,24 @@ def terminal_width() -> int:
 
 
 def print_note(text: str) -> None:
-    """Prints a status line on stderr if stderr is a terminal."""
-    if sys.stderr.isatty():
+    """Prints a status line on stderr: each on a terminal, elsewhere at most one a minute, so that logs show it."""
+    now = time.monotonic()
+    if sys.stderr.isatty() or now - _last_note.printed_at >= LOG_S:
+        _last_note.printed_at = now
         click.echo(text, err=True)
+
+
+@dataclass
+class _LastNote:
+    printed_at: float  # time.monotonic()
+
+
+_last_note = _LastNote(time.monotonic())
+
+
+def print_remark(text: str) -> None:
+    """Prints on stderr what the reader should know of a result."""
+    click.echo(f"note: {text}", err=True)
 
 
 def say_if_replaced(path: Path) -> None:
