@@ -200,7 +200,7 @@ def collect_parts(
 ) -> dict[str, list[LabelledSample]]:
     """The sets to score on, without relatives of what the model learned from: `lineages` of the release."""
     released = load_samples(RELEASE)
-    learned = describe_training_set(sample for sample in released if sample.lineage in lineages)
+    learned = describe_training_set(sample for sample in released if sample.relatives in lineages)
     parts = {name: part for name, part in split_samples(released).items() if name in TITLES}
     parts |= {
         name: load_samples(corpus) for name, corpus in (("handwritten", handwritten), ("real", surveyed)) if corpus

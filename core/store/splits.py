@@ -28,7 +28,8 @@ from hipsynth.core.tables import read_table
 NAMES = ("train", "validation", "test")
 SHARES = (0.8, 0.1, 0.1)
 BY_ORIGIN = {"handwritten": "handwritten", "surveyed": "real"}
-RELEASED = (*NAMES, "unseen_families", "unseen_devices", "other")  # a release has generated programs only
+OTHER = "other"
+RELEASED = (*NAMES, "unseen_families", "unseen_devices", OTHER)  # a release has generated programs only
 BY = ("lineage", "random")
 
 
@@ -115,10 +116,10 @@ def splits_of(
 def _choose_split(family: str, part: str | None, device: str) -> str:
     """`part`: that of the row's lineage among families that are not held out, None if it does not occur there."""
     if held_out_family(family):
-        return "other" if part else "unseen_families"
+        return OTHER if part else "unseen_families"
     assert part is not None
     if held_out_device(device):
-        return "unseen_devices" if part == "test" else "other"
+        return "unseen_devices" if part == "test" else OTHER
     return part
 
 

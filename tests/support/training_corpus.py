@@ -20,6 +20,7 @@ SOURCE = """#include <hip/hip_runtime.h>
 __global__ void {kernel}(const {dtype}* {a}, {dtype}* {b}) {{
   const int i = threadIdx.x + blockIdx.x * blockDim.x;
   {dtype} x = {a}[i];
+  {own_statement};
 {body}
   {b}[i] = x;
 }}
@@ -82,6 +83,12 @@ def metrics(family: str, dtype: str, steps: int, n: int, arch: str, flags: str) 
     }
 
 
+def own_statement_of(index: int) -> str:
+    """A statement that no other of 1,024 base programs has, so that each is a lineage by itself."""
+    operators = ("+-*/"[index // 4**digit % 4] for digit in range(5))
+    return f"x = x {' x '.join(operators)} x"
+
+
 def sample(index: int, copy: int, arch: str, flags: str, origin: str = "synthetic") -> LabelledSample:
     """Build `copy` (0: the base, else renamed) of base program `index` on one target."""
     family = sorted(BODIES)[index % 3]
@@ -91,7 +98,10 @@ def sample(index: int, copy: int, arch: str, flags: str, origin: str = "syntheti
     def text(names: tuple[str, str, str]) -> str:
         kernel, a, b = names
         body = BODIES[family].format(steps=steps)
-        return SOURCE.format(kernel=kernel, a=a, b=b, dtype=dtype, body=body, n=n, block=block)
+        own_statement = own_statement_of(index)
+        return SOURCE.format(
+            kernel=kernel, a=a, b=b, dtype=dtype, body=body, n=n, block=block, own_statement=own_statement
+        )
 
     base = text(("kernel_main", "src", "dst"))
     own = base if copy == 0 else text((f"k{copy}_run", f"p{copy}", f"q{copy}"))

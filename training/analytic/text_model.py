@@ -100,7 +100,7 @@ class TextModel:
     def _unseen_widths(
         self, table: Floats, truth: Sequence[Quantities], samples: Sequence[LabelledSample]
     ) -> dict[str, float]:
-        folds = np.array([zlib.crc32(sample.lineage.encode()) % FOLDS for sample in samples])
+        folds = np.array([zlib.crc32(sample.relatives.encode()) % FOLDS for sample in samples])
         errors: dict[str, list[float]] = {}
         for fold in range(FOLDS):
             inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)

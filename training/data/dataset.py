@@ -6,26 +6,27 @@ corpus grows or is stored in another order. Besides:
 
 - `random`: single samples held out of training lineages; renamed copies and other builds of the same programs are in
   `train`. The paper tests this way (on samples of the whole pool); the leak is reported with the scores.
-- `duplicate`: samples of other parts whose text, apart from names, also occurs in training lineages; not used.
+- `duplicate`: samples of other parts whose text, apart from names, or machine code also occurs in training lineages;
+  not used.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from hipsynth.core.errors import BadInput
-from hipsynth.core.languages import TRITON, language_of
+from hipsynth.core.languages import language_of
 from hipsynth.core.store import Corpus, splits_of
 from hipsynth.core.store.splits import BY_ORIGIN
 from hipsynth.profiling.metrics.definitions import answer_ids, extra_ids, normalise_metric
 from hipsynth.source.arguments import run_text
-from hipsynth.training.data.samples import no_labels, require_sources, select_labels
+from hipsynth.source.canonical_text import canonical_id
+from hipsynth.training.data.relatives import find_duplicates, split_keys
+from hipsynth.training.data.samples import LOST, no_labels, require_sources, select_labels
 
 PARTS = {  # split of the store -> part; "other" is in none
     "train": "train",
@@ -44,8 +45,8 @@ RANDOM_SHARE = 0.10  # of the samples of training lineages
 @dataclass(frozen=True)
 class LabelFacts:
     """What a corpus says of a label besides its metrics; "" or None where it does not. `name`: its program's;
-    `dispatches`: the launches that it is the mean of, of which `reused` have the counters of an earlier one;
-    `further_metrics`: those beyond the paper's twelve."""
+    `dispatches`: the launches that it is the mean of, of which `reused` have the counters of an earlier one; `code`:
+    the first digits of the machine code's hash; `further_metrics`: those beyond the paper's twelve."""
 
     name: str = ""
     backend_version: str = ""
@@ -56,13 +57,15 @@ class LabelFacts:
     reused: int = 0
     grid: tuple[int, ...] = ()
     block: tuple[int, ...] = ()
+    code: str = ""
     further_metrics: Mapping[str, float | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class LabelledSample:
     """One run of a build on one device, with its metrics in physical units by metric id. `text` has the run's arguments
-    as defaults; `program_text`, if not empty, is the program that is run with them."""
+    as defaults; `program_text`, if not empty, is the program that is run with them. `split_key`: what its split goes
+    by (data.relatives), if not its lineage."""
 
     program_id: str
     lineage: str
@@ -78,12 +81,18 @@ class LabelledSample:
     backend: str = ""
     arguments: str = ""
     program_text: str = ""
+    split_key: str = ""
     facts: LabelFacts = LabelFacts()
 
     @property
     def language(self) -> str:
         """The language of its program: "hip" or "triton"."""
         return language_of(self.text)
+
+    @property
+    def relatives(self) -> str:
+        """The id that it shares with its relatives: all of them lie in one split."""
+        return self.split_key or self.lineage
 
     @property
     def key(self) -> str:
@@ -113,99 +122,48 @@ def split_samples(samples: Iterable[LabelledSample]) -> dict[str, list[LabelledS
     """Splits samples into the parts of the module docstring; each part is sorted by sample key."""
     parts: dict[str, list[LabelledSample]] = {name: [] for name in ("train", "valid", *TEST_PARTS, "duplicate")}
     ordered = sorted(samples, key=lambda s: (s.key, s.kernel))
-    columns = zip(*((s.family, s.lineage, s.device, s.origin) for s in ordered), strict=True)
-    for sample, name in zip(ordered, splits_of(*columns, fill=True) if ordered else (), strict=True):
-        part = PARTS.get(name, "")
+    columns = zip(*((s.family, s.relatives, s.device, s.origin) for s in ordered), strict=True)
+    splits = splits_of(*columns, fill=True) if ordered else []
+    duplicates = find_duplicates(splits, [s.text for s in ordered], [s.facts.code for s in ordered])
+    for sample, split, is_duplicate in zip(ordered, splits, duplicates, strict=True):
+        part = PARTS.get(split, "")
         if part == "train" and hash_share(f"held-out:{sample.key}") < RANDOM_SHARE:
             part = "random"
         if part:
-            parts[part].append(sample)
-    ids = {canonical_id(s.text) for s in parts["train"] + parts["random"]}
-    for name in ("valid", *LEAK_FREE):
-        parts["duplicate"] += [s for s in parts[name] if canonical_id(s.text) in ids]
-        parts[name] = [s for s in parts[name] if canonical_id(s.text) not in ids]
+            parts["duplicate" if is_duplicate else part].append(sample)
     return parts
-
-
-_PYTHON_TOKEN = re.compile(
-    r"#[^\n]*|\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
-    r"|[A-Za-z_]\w*|\d(?:[\w.]|(?<=[eE])[+-])*|\S",
-    re.DOTALL,
-)
-_TOKEN = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|[A-Za-z_]\w*|\d(?:[\w.']|[eEpP][+-])*|\S", re.DOTALL)
-
-
-def code_tokens(text: str) -> list[str]:
-    """The tokens of a program without comments: of C++, or of Python in a script."""
-    if language_of(text) == TRITON:
-        return [t for t in _PYTHON_TOKEN.findall(text) if not t.startswith("#")]
-    return [t for t in _TOKEN.findall(text) if not t.startswith(("//", "/*"))]
-
-
-# Keywords that may precede a name without declaring it; below, names of the language and the HIP API.
-_NOT_A_TYPE = frozenset(
-    {"return", "else", "case", "goto", "new", "delete", "throw", "operator", "using", "typename", "sizeof", "not"}
-)
-_WORD_LIST = """
-auto bool break char class const constexpr continue default do double enum extern false float for if inline int long
-namespace nullptr private public restrict short signed size_t static struct switch template this true typedef union
-unsigned void volatile while half include define ifdef ifndef endif pragma
-threadIdx blockIdx blockDim gridDim warpSize std main x y z w
-"""
-_FIXED = _NOT_A_TYPE | frozenset(re.findall(r"\w+", _WORD_LIST))
-
-
-def declared_names(words: Sequence[str]) -> set[str]:
-    """Names that a file with the tokens `words` seems to declare, by a token-level heuristic: names after a type, and
-    names in a list that are not called."""
-    names = set()
-    for before, word, after in zip(words[:-1], words[1:], [*words[2:], ""], strict=True):
-        if not _is_name(word) or word in _FIXED or word.startswith(("__", "hip")):
-            continue
-        after_type = _is_name(before) and before not in _NOT_A_TYPE
-        if after_type or (before in {"*", "&", ",", ">"} and after != "("):
-            names.add(word)
-    return names
-
-
-def _is_name(word: str) -> bool:
-    return word[0].isalpha() or word[0] == "_"
-
-
-@lru_cache(maxsize=65536)
-def canonical_id(text: str) -> str:
-    """A hash that ignores comments, white space and the spelling of declared names (they are numbered by first use)."""
-    words = code_tokens(text)
-    declared = declared_names(words)
-    order: dict[str, str] = {}
-    return _hash_text(" ".join(order.setdefault(w, f"n{len(order)}") if w in declared else w for w in words))
 
 
 @dataclass(frozen=True)
 class Leak:
-    """How many of the `n` samples of a test part share lineage, text, or text apart from names with training."""
+    """How many of the `n` samples of a test part have relatives, text, text apart from names, or machine code in
+    training."""
 
     n: int
     same_lineage: int
     same_text: int
     same_but_names: int
+    same_code: int
 
     @property
     def share(self) -> float:
         """Share of leaked test samples, 0 to 1."""
-        return max(self.same_lineage, self.same_text, self.same_but_names) / self.n if self.n else 0.0
+        most = max(self.same_lineage, self.same_text, self.same_but_names, self.same_code)
+        return most / self.n if self.n else 0.0
 
 
 def measure_leak(train: Sequence[LabelledSample], test: Sequence[LabelledSample]) -> Leak:
-    """Compares a test part with the training part by lineage, by text, and by `canonical_id`."""
-    lineages = {s.lineage for s in train}
+    """Compares a test part with the training part by relatives, by text, by `canonical_id`, and by machine code."""
+    lineages = {s.relatives for s in train}
     texts = {s.program_id for s in train}
     forms = {canonical_id(s.text) for s in train}
+    codes = {s.facts.code for s in train} - {""}
     return Leak(
         n=len(test),
-        same_lineage=sum(s.lineage in lineages for s in test),
+        same_lineage=sum(s.relatives in lineages for s in test),
         same_text=sum(s.program_id in texts for s in test),
         same_but_names=sum(canonical_id(s.text) in forms for s in test),
+        same_code=sum(s.facts.code in codes for s in test),
     )
 
 
@@ -215,7 +173,7 @@ def require_no_leak(train: Sequence[LabelledSample], test: Sequence[LabelledSamp
     if leak.share > 0:
         raise BadInput(
             f"{leak.same_lineage} of {leak.n} test samples share a lineage with training, "
-            f"{leak.same_but_names} have the same text apart from names",
+            f"{leak.same_but_names} have the same text apart from names, {leak.same_code} the same machine code",
             cause="the corpus' lineage column does not link copies to their originals",
             remedy="profile the programs again from their `synth generate` folder, which records lineage",
         )
@@ -234,13 +192,18 @@ def no_training_samples(corpus: Path, samples: Sequence[LabelledSample]) -> BadI
 
 
 def load_samples(
-    path: Path, backend: str | None = None, every_device: bool = False, every_kernel: bool = False
+    path: Path,
+    backend: str | None = None,
+    every_device: bool = False,
+    every_kernel: bool = False,
+    remark: Callable[[str], None] = lambda _: None,
 ) -> list[LabelledSample]:
     """The labelled samples of a corpus folder: one per run, architecture and flags (see data.samples), of the
     architectures' default devices or of all; with `every_kernel` one for each kernel of the run, the heaviest first.
 
-    Leaves out surveyed programs whose source was not kept. Raises BadInput if no sample is left, UsageError if the
-    corpus has several backends and `backend` is not given.
+    `remark` gets a sentence on labels that are left out, and why: surveyed programs whose source was not kept, labels
+    that lack a metric or were made by other versions of the tools. Raises BadInput if no sample is left, UsageError if
+    the corpus has several backends and `backend` is not given.
     """
     corpus = Corpus.open(path)
     measurements = corpus.measurements()
@@ -248,14 +211,19 @@ def load_samples(
     if not selection.rows:
         raise no_labels(path, measurements, selection)
     selection = require_sources(corpus, selection)
+    if lost := {reason: count for reason, count in selection.left_out.items() if reason in LOST}:
+        why = ", ".join(f"{count:,} x {reason}" for reason, count in lost.items())
+        remark(f"{path}: {sum(lost.values()):,} labels are not used beside {len(selection.rows):,}: {why}")
     programs = {row["id"]: row for row in corpus.programs().select(["id", "text", "name"]).to_pylist()}
-    return [_build_sample(row, programs[row["program_id"]]) for row in selection.rows]
+    keys = split_keys([row["lineage"] for row in selection.rows], {id: row["text"] for id, row in programs.items()})
+    return [_build_sample(row, programs[row["program_id"]], key) for row, key in zip(selection.rows, keys, strict=True)]
 
 
-def _build_sample(row: Mapping[str, Any], program: Mapping[str, Any]) -> LabelledSample:
+def _build_sample(row: Mapping[str, Any], program: Mapping[str, Any], split_key: str) -> LabelledSample:
     return LabelledSample(
         program_id=row["program_id"],
         lineage=row["lineage"],
+        split_key=split_key,
         family=row["family"],
         origin=row["origin"],
         text=run_text(program["text"], row["arguments"]),
@@ -278,6 +246,7 @@ def _build_sample(row: Mapping[str, Any], program: Mapping[str, Any]) -> Labelle
             reused=row["reused"] or 0,
             grid=tuple(row["grid"] or ()),
             block=tuple(row["block"] or ()),
+            code=row["code"],
             further_metrics={metric: row.get(metric) for metric in extra_ids()},
         ),
     )

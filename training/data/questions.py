@@ -23,7 +23,7 @@ from hipsynth.core.files import whole_file
 from hipsynth.core.languages import TRITON, language_of
 from hipsynth.core.store import Corpus, StoredRow
 from hipsynth.profiling.metrics.bottleneck import unit_name
-from hipsynth.training.data.dataset import canonical_id
+from hipsynth.source.canonical_text import canonical_id
 from hipsynth.training.data.documents import QuestionExport
 from hipsynth.training.data.samples import FACTS, no_labels, require_sources, select_labels, with_sources
 from hipsynth.training.data.work_facts import work_facts

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from hipsynth.core.errors import BadInput, UsageError, suggest_name
 from hipsynth.core.json_lines import write_json_lines
 from hipsynth.core.store import Corpus, Row, StoredRow, split_names, splits
+from hipsynth.core.store.splits import OTHER
 from hipsynth.profiling import metrics
 from hipsynth.simulator import label_model
 from hipsynth.simulator.devices import default_device, load_device
@@ -20,6 +21,7 @@ from hipsynth.source.arguments import run_text
 from hipsynth.training.data.documents import ChatExport
 from hipsynth.training.data.number_formats import DIGITS
 from hipsynth.training.data.prompt import sample_messages
+from hipsynth.training.data.relatives import find_duplicates, split_keys
 from hipsynth.training.data.work_facts import COUNTERS, ITEMS, with_counters
 
 # A program may launch several kernels. Its label is the kernel with the largest total time (duration x dispatches;
@@ -30,7 +32,13 @@ MEMBERS: Mapping[str, tuple[str, pa.DataType]] = {
     "bottleneck": ("limits", pa.string()),
     "reused": ("sampling", pa.int64()),
 }
+# Keys of `provenance` with the machine code's SHA-256: of a profile, and of a release, which keeps the first digits.
+CODE_KEYS, CODE_DIGITS = ("code_sha256", "code"), 16
 FACTS = ("program_id", "arguments", "lineage", "origin", "family", "language", "arch", "flags", "device")
+
+
+OTHER_TOOLS, NOT_KNOWN, NO_SOURCE = "other tool version", "a metric is not known", "the source was not kept"
+LOST = (OTHER_TOOLS, NOT_KNOWN, NO_SOURCE)  # reasons for which a label of the chosen backend and devices is left out
 
 
 @dataclass
@@ -53,12 +61,12 @@ def select_labels(
     sorted by measurement id.
 
     Takes rows of the architecture's default device unless `device` names another or `every_device` asks for all, and
-    only labels with all twelve metrics. Rows have MEMBERS, too. Simulated and measured values
+    only labels with all twelve metrics. Rows have MEMBERS and `code`, too. Simulated and measured values
     are never mixed: raises UsageError if the corpus has several backends and `backend` is not given. Of several
     versions of backend, compiler or headers, only the most frequent one of each language is used.
     """
     plain = [part.name for part in measurements.schema if not _is_large(part.type)]
-    extra = (*MEMBERS, ITEMS, *COUNTERS)
+    extra = (*MEMBERS, "code", ITEMS, *COUNTERS)
     rows = with_counters(_with_members(measurements)).select([*plain, *extra]).to_pylist()
     backends = sorted({row["backend"] for row in rows})
     if backend is None and len(backends) > 1:
@@ -74,9 +82,9 @@ def select_labels(
     left_out["other kernels of the program"] = len(chosen) - len(wanted)
     common = _usual_versions([kernels[0] for kernels in items.values()])
     labels = [row for row in wanted if _tool_versions(row) == common[row["language"]]]
-    left_out["other tool version"] = len(wanted) - len(labels)
+    left_out[OTHER_TOOLS] = len(wanted) - len(labels)
     complete = [row for row in labels if all(row[metric] is not None for metric in metrics.answer_ids())]
-    left_out["a metric is not known"] = len(labels) - len(complete)
+    left_out[NOT_KNOWN] = len(labels) - len(complete)
     return Selection(sorted(complete, key=lambda row: str(row["measurement_id"])), +left_out)
 
 
@@ -117,12 +125,14 @@ def no_labels(root: Path, measurements: pa.Table, selection: Selection) -> BadIn
 
 
 def _with_members(measurements: pa.Table) -> pa.Table:
-    """The table with the MEMBERS of its columns as columns; nulls for those that it lacks."""
+    """The table with the MEMBERS of its columns as columns, nulls for those that it lacks; and with `code`, the first
+    CODE_DIGITS of the machine code's hash, "" where it is not known."""
     for name, (column, kind) in MEMBERS.items():
         lacks = column not in measurements.column_names
         values = pa.nulls(measurements.num_rows, kind) if lacks else pc.struct_field(measurements[column], name)
         measurements = measurements.append_column(name, values)
-    return measurements
+    codes = pc.coalesce(*(pc.map_lookup(measurements["provenance"], key, "first") for key in CODE_KEYS), "")
+    return measurements.append_column("code", pc.utf8_slice_codeunits(codes, 0, CODE_DIGITS))
 
 
 def _is_large(kind: pa.DataType) -> bool:
@@ -158,19 +168,27 @@ def require_sources(corpus: Corpus, selection: Selection) -> Selection:
     if not rows:
         remedy = "survey again into a new corpus, with --keep-sources"
         raise BadInput(f"{corpus.root}: the sources of its programs were not kept", remedy=remedy)
-    without = Counter({"the source was not kept": len(selection.rows) - len(rows)})
+    without = Counter({NO_SOURCE: len(selection.rows) - len(rows)})
     return Selection(rows, selection.left_out + without)
 
 
 def with_sources(corpus: Corpus, rows: Sequence[StoredRow]) -> Iterator[tuple[StoredRow, str, dict[str, str]]]:
-    """Each row of require_sources() with its program's text as it was run and its part in each kind of split."""
+    """Each row of require_sources() with its program's text as it was run and its part in each kind of split; by
+    lineage, "other" for what find_duplicates() finds."""
     texts = dict(zip(*(corpus.programs()[name].to_pylist() for name in ("id", "text")), strict=True))
-    names = ("measurement_id", "lineage", "family", "device", "origin")
-    keys = pa.table({name: pa.array([row[name] for row in rows], pa.string()) for name in names})
+    columns = {
+        name: [row[name] for row in rows] for name in ("measurement_id", "lineage", "family", "device", "origin")
+    }
+    columns["lineage"] = split_keys(columns["lineage"], texts)
+    keys = pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
     parts = {name: splits(keys, name) for name in split_names()}
+    run_texts = [run_text(texts[row["program_id"]], row["arguments"]) for row in rows]
+    duplicates = find_duplicates(parts["lineage"], run_texts, [row["code"] for row in rows])
+    parts["lineage"] = [
+        OTHER if is_duplicate else part for part, is_duplicate in zip(parts["lineage"], duplicates, strict=True)
+    ]
     for index, row in enumerate(rows):
-        text = run_text(texts[row["program_id"]], row["arguments"])
-        yield row, text, {name: part[index] for name, part in parts.items()}
+        yield row, run_texts[index], {name: part[index] for name, part in parts.items()}
 
 
 def export_chat(

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import RESULT_BYTES, read_regular, write_whole
-from hipsynth.training.data.dataset import LabelledSample, canonical_id
+from hipsynth.source.canonical_text import canonical_id
+from hipsynth.training.data.dataset import LabelledSample
 
 TRAINING_SET = "training_set.json"
 _TEXT_DIGITS = 16  # of a hash
@@ -17,7 +18,8 @@ _TEXT_DIGITS = 16  # of a hash
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """Identities of training samples. `texts` are short hashes of programs apart from their names."""
+    """Identities of training samples. `lineages`: of their base programs, and what these share with relatives; `texts`:
+    short hashes of programs apart from their names."""
 
     keys: frozenset[str] = frozenset()
     lineages: frozenset[str] = frozenset()
@@ -27,8 +29,9 @@ class TrainingSet:
         return TrainingSet(self.keys | other.keys, self.lineages | other.lineages, self.texts | other.texts)
 
     def has_relative(self, sample: LabelledSample) -> bool:
-        """Whether a program of the sample's lineage was learned, or one that differs in names only."""
-        return sample.lineage in self.lineages or identify_text(sample.text) in self.texts
+        """Whether a relative of the sample's program was learned, or one that differs in names only."""
+        lineages = {sample.lineage, sample.relatives}
+        return not lineages.isdisjoint(self.lineages) or identify_text(sample.text) in self.texts
 
 
 def identify_text(text: str) -> str:
@@ -41,7 +44,7 @@ def describe_training_set(samples: Iterable[LabelledSample]) -> TrainingSet:
     learned = list(samples)
     return TrainingSet(
         frozenset(s.key for s in learned),
-        frozenset(s.lineage for s in learned),
+        frozenset(identity for s in learned for identity in (s.lineage, s.relatives)),
         frozenset(identify_text(s.text) for s in learned),
     )
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from hipsynth.core.store.splits import held_out_family
 from hipsynth.profiling.reports.numbers import format_percentage
-from hipsynth.training.data.dataset import LabelledSample, canonical_id, measure_leak, split_samples
+from hipsynth.source.canonical_text import canonical_id
+from hipsynth.training.data.dataset import LabelledSample, measure_leak, split_samples
 from hipsynth.training.data.random_split import split_at_random
 from hipsynth.training.evaluation.documents import PartScores
 from hipsynth.training.evaluation.scores import BOUNDS, RULES, mean_within, score_metrics, shares_by

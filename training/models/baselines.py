@@ -17,7 +17,8 @@ from hipsynth.core.errors import HipsynthError
 from hipsynth.core.languages import TRITON, language_of
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.metrics.definitions import answer_ids
-from hipsynth.training.data.dataset import LabelledSample, code_tokens, declared_names
+from hipsynth.source.canonical_text import code_tokens, declared_names
+from hipsynth.training.data.dataset import LabelledSample
 from hipsynth.training.data.features import build_features
 
 Prediction = dict[str, float | None]

@@ -62,7 +62,7 @@ class JudgedPreview:
     def of(cls, sample: LabelledSample, preview: PreviewFeatures) -> JudgedPreview:
         """The preview beside the sample's label."""
         share = share_within(preview_values(preview, sample.arch), label_values(sample))
-        return cls(preview.features, sample.lineage, share)
+        return cls(preview.features, sample.relatives, share)
 
 
 @dataclass(frozen=True)

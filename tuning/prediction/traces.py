@@ -79,7 +79,7 @@ class RecordedQuestion:
         """The question of a labelled sample."""
         sample = tools.sample
         replies = {name: tools.call(name) for name in TOOLS}
-        return cls(sample.text, sample.arch, sample.flags, sample.lineage, replies, label_values(sample))
+        return cls(sample.text, sample.arch, sample.flags, sample.relatives, replies, label_values(sample))
 
     def call(self, name: str) -> ToolReply:
         """As PredictionTools.call()."""
@@ -137,7 +137,7 @@ def make_chat(
     sure = share_text(share_within(values, truth))
     calls = tuple(ToolCallResult(name, reply.text) for name, reply in zip(names, replies, strict=True))
     answer = {**value_texts(values), SURE: sure}
-    about = (sample.text, sample.arch, sample.flags, sample.lineage)
+    about = (sample.text, sample.arch, sample.flags, sample.relatives)
     return PredictionChat(*about, calls, answer, learned_from, bool(names), with_tools)
 
 

@@ -94,7 +94,7 @@ def test_evaluate_prints_a_table_and_writes_figures(work: Path, monkeypatch: pyt
 
 
 def test_the_shipped_predictor_is_evaluated_without_a_model(work: Path) -> None:
-    document = run("evaluate", work / "corpus", "--json", "--share", "0.2")
+    document = run("evaluate", work / "corpus", "--json", "--share", "0.5")
     assert document["model"] == {"path": str(SHIPPED), "base": "analytic", "config": "analytic"}
     (scored,) = (scored for scored in document["splits"].values() if scored["n"])
     assert scored["n"] > scored["no_preview"] and scored["duration"]["within"]["10"] is not None

@@ -24,7 +24,7 @@ from hipsynth.training.models.train import train_model
 needs.package("torch")
 needs.package("transformers")
 
-SAMPLES = made.samples(18, 2)
+SAMPLES = made.samples(30, 2)
 TOY = made.toy_config()
 
 

@@ -15,12 +15,12 @@ from hipsynth.core.program import Program, text_id
 from hipsynth.core.store import CorpusItem, CorpusWriter, splits_of
 from hipsynth.profiling.metrics.definitions import answer_ids
 from hipsynth.source.arguments import run_text
+from hipsynth.source.canonical_text import canonical_id
 from hipsynth.source.model_view import cut_source, view_source
 from hipsynth.source.outline import kernel_names
 from hipsynth.training.data.dataset import (
     PARTS,
     LabelledSample,
-    canonical_id,
     load_samples,
     measure_leak,
     require_no_leak,
@@ -58,7 +58,7 @@ def test_no_relative_of_a_training_program_in_the_lineage_test() -> None:
     known = {s.lineage for s in parts["train"] + parts["random"]}
     assert not known & {s.lineage for s in parts["lineage"] + parts["valid"]}
     found = measure_leak(parts["train"], parts["lineage"])
-    assert (found.same_lineage, found.same_text, found.same_but_names) == (0, 0, 0)
+    assert (found.same_lineage, found.same_text, found.same_but_names, found.same_code) == (0, 0, 0, 0)
     require_no_leak(parts["train"], parts["lineage"])
 
 
@@ -82,6 +82,39 @@ def test_false_lineages_end_as_duplicates_not_in_the_test() -> None:
     parts = split_samples(lying)
     assert parts["duplicate"]
     assert measure_leak(parts["train"], parts["lineage"]).share == 0.0
+
+
+def test_programs_drawn_alike_lie_in_one_split(tmp_path: Path) -> None:
+    statement = made.own_statement_of(0)
+    pool = made.samples(40, 2)
+    alike = [s for s in pool if s.family == "copy"]
+    texts = {s.text: re.sub(re.escape("x = x ") + r"[^;]+", statement, s.text) for s in alike}
+    ids = {text_id(text): text_id(texts[text]) for text in texts}
+    pool = [
+        replace(s, text=texts[s.text], program_id=ids[s.program_id], lineage=ids[s.lineage]) if s in alike else s
+        for s in pool
+    ]
+    loaded = load_samples(made.write_corpus(tmp_path, pool), every_device=True)
+    copies = [s for s in loaded if s.family == "copy"]
+    assert len({s.lineage for s in copies}) == len(alike) // 8 > 10
+    assert {s.relatives for s in loaded if s.family != "copy"}.isdisjoint({s.relatives for s in copies})
+    for dtype in ("float", "double"):
+        relatives = [s for s in copies if f"const {dtype}*" in s.text]
+        assert len({s.relatives for s in relatives}) == 1
+        parts = [name for name, part in split_samples(loaded).items() if any(s in relatives for s in part)]
+        assert len(set(parts) - {"random"}) == 1
+
+
+def test_equal_machine_code_ends_as_duplicate() -> None:
+    pool = samples()
+    trained, tested = split_samples(pool)["train"][0], split_samples(pool)["lineage"][0]
+    facts = replace(trained.facts, code="c" * 16)
+    marked = [replace(s, facts=facts) if s.key in (trained.key, tested.key) else s for s in pool]
+    parts = split_samples(marked)
+    assert [s.key for s in parts["duplicate"]] == [tested.key]
+    assert trained.key in {s.key for s in parts["train"]}
+    leak = measure_leak(parts["train"], parts["duplicate"])
+    assert (leak.same_code, leak.same_but_names, leak.share) == (1, 0, 1.0)
 
 
 def test_canonical_ids_ignore_only_names_comments_and_space() -> None:
