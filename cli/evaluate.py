@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from hipsynth.cli.options import NamedPath, json_option
-from hipsynth.cli.output import print_json, print_note
+from hipsynth.cli.output import print_json, print_note, print_remark
 from hipsynth.core.errors import UsageError
 
 EPILOG = """\b
@@ -66,7 +66,7 @@ def command(
     )
 
     model, corpus = _read_paths(paths, SHIPPED)
-    samples = load_evaluated(corpus, model, backend)
+    samples = load_evaluated(corpus, model, backend, print_remark)
     evaluation = evaluate_model(model, samples, free_samples=free_samples, share=share, note=print_note)
     if model != SHIPPED:
         save_evaluation(evaluation, model)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hipsynth.cli.options import NamedPath, json_option
-from hipsynth.cli.output import Progress, print_json, print_note
+from hipsynth.cli.output import Progress, print_json, print_note, print_remark
 from hipsynth.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def command(
         _train_analytic(corpus, config, out, backend, as_json)
         return
     with show_progress("train") as progress:
-        record = train_model(corpus, config, out, progress, load_samples(corpus, backend))
+        record = train_model(corpus, config, out, progress, load_samples(corpus, backend, remark=print_remark))
     if not is_first_process():
         return
     if as_json:
@@ -167,7 +167,10 @@ def _train_analytic(corpus: Path, config: Config, out: Path, backend: str | None
     from hipsynth.training.data.dataset import load_samples
     from hipsynth.training.models.documents import TrainDocument
 
-    record = train_analytic(corpus, config, out, load_samples(corpus, backend, every_device=True), print_note)
+    samples = load_samples(corpus, backend, every_device=True, remark=print_remark)
+    if config.share < 1:
+        print_remark(f"the correction is fitted to {config.share:.0%} of the programs: `share` in the recipe")
+    record = train_analytic(corpus, config, out, samples, print_note)
     if as_json:
         print_json(TrainDocument.of(out, record))
         return

@@ -83,13 +83,14 @@ def evaluate_model(
     report = note or (lambda _: None)
     predictor = open_predictor(model)
     train, parts, excluded = held_out(model, samples)
-    if share < 1:
-        parts = {
-            name: [s for s in part if hash_share(f"scored:{s.program_id}") < share] for name, part in parts.items()
-        }
+    held_out_samples = sum(map(len, parts.values()))
+    parts = {name: [s for s in part if hash_share(f"scored:{s.program_id}") < share] for name, part in parts.items()}
     if not train:
         report("none of the model's training samples is in this corpus: no baselines")
     if not any(parts.values()):
+        if held_out_samples:
+            problem = f"--share {share:g} leaves none of the {held_out_samples} held-out samples to test"
+            raise BadInput(problem, remedy="a larger share")
         raise BadInput("no held-out samples to test", remedy="profile more programs into the corpus")
     by_model: dict[str, Predicted] = {}
     valid: dict[str, tuple[float | None, int]] = {}
@@ -317,11 +318,14 @@ def _score_baselines(
     return baselines
 
 
-def load_evaluated(corpus: Path, model: Path, backend: str | None) -> list[LabelledSample]:
+def load_evaluated(
+    corpus: Path, model: Path, backend: str | None, remark: Callable[[str], None] = lambda _: None
+) -> list[LabelledSample]:
     """The samples of a corpus that an evaluation of the model is about: every device and kernel for the default
-    predictor, the heaviest kernel of each run on the default devices for a language model. Raises BadInput."""
+    predictor, the heaviest kernel of each run on the default devices for a language model. `remark`: as of
+    load_samples(). Raises BadInput."""
     everything = is_analytic(model)
-    return load_samples(corpus, backend, every_device=everything, every_kernel=everything)
+    return load_samples(corpus, backend, every_device=everything, every_kernel=everything, remark=remark)
 
 
 def evaluation_fingerprint(record: ModelRecord, samples: Sequence[LabelledSample], share: float = 1.0) -> str:
