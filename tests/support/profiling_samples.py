@@ -58,8 +58,9 @@ DEVICE = {"gfx90a": "mi250", "gfx942": "mi300x"}
 
 
 def program(number: int = 0, lineage: str = "", origin: str = "synthetic") -> Program:
-    """A distinct program; its text is never compiled here."""
-    text = f"#include <hip/hip_runtime.h>\n__global__ void copy{number}(double* a, double* c) {{ c[0] = a[0]; }}\n"
+    """A program that no other is alike; its text is never compiled here."""
+    value = " + ".join(["a[0]"] * (number + 1))
+    text = f"#include <hip/hip_runtime.h>\n__global__ void copy{number}(double* a, double* c) {{ c[0] = {value}; }}\n"
     return Program(
         text, origin, "stream", name=f"copy{number}", params={"n": number}, choices=(number,), lineage=lineage
     )

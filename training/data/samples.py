@@ -38,7 +38,13 @@ FACTS = ("program_id", "arguments", "lineage", "origin", "family", "language", "
 
 
 OTHER_TOOLS, NOT_KNOWN, NO_SOURCE = "other tool version", "a metric is not known", "the source was not kept"
-LOST = (OTHER_TOOLS, NOT_KNOWN, NO_SOURCE)  # reasons for which a label of the chosen backend and devices is left out
+DAMAGED = "its program is in a damaged shard"
+LOST = (
+    OTHER_TOOLS,
+    NOT_KNOWN,
+    NO_SOURCE,
+    DAMAGED,
+)  # reasons for which a label of the chosen backend and devices is left out
 
 
 @dataclass
@@ -158,18 +164,22 @@ def iter_samples(corpus: Corpus, selection: Selection, digits: str = "sig3") -> 
 
 
 def require_sources(corpus: Corpus, selection: Selection) -> Selection:
-    """The selection without labels of surveyed programs whose source was not kept. Raises BadInput if none is left, or
-    if a program of the labels is not in the corpus."""
+    """The selection without labels of surveyed programs whose source was not kept, and of programs in damaged shards
+    that were left out. Raises BadInput if none is left, or if a program of the labels is not in the corpus."""
     texts = dict(zip(*(corpus.programs()[name].to_pylist() for name in ("id", "text")), strict=True))
-    missing = next((row["program_id"] for row in selection.rows if row["program_id"] not in texts), None)
-    if missing is not None:
-        raise BadInput(f"{corpus.root}: program {missing} is not in the corpus", remedy="profile its folder again")
-    rows = [row for row in selection.rows if texts[row["program_id"]]]
+    missing = {row["program_id"] for row in selection.rows} - texts.keys()
+    if missing and not corpus.damaged:
+        raise BadInput(f"{corpus.root}: program {min(missing)} is not in the corpus", remedy="profile its folder again")
+    rows = [row for row in selection.rows if texts.get(row["program_id"])]
+    if not rows and missing:
+        cause = "; ".join(corpus.damaged)
+        raise BadInput(f"{corpus.root}: no program of its labels can be read", cause=cause, remedy="restore the files")
     if not rows:
         remedy = "survey again into a new corpus, with --keep-sources"
         raise BadInput(f"{corpus.root}: the sources of its programs were not kept", remedy=remedy)
-    without = Counter({NO_SOURCE: len(selection.rows) - len(rows)})
-    return Selection(rows, selection.left_out + without)
+    damaged = sum(row["program_id"] in missing for row in selection.rows)
+    lost = Counter({NO_SOURCE: len(selection.rows) - len(rows) - damaged, DAMAGED: damaged})
+    return Selection(rows, selection.left_out + lost)
 
 
 def with_sources(corpus: Corpus, rows: Sequence[StoredRow]) -> Iterator[tuple[StoredRow, str, dict[str, str]]]:

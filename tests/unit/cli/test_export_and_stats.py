@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -207,11 +208,7 @@ def test_a_corpus_without_manifest_is_described_with_a_note(tmp_path: Path) -> N
 
 
 def test_a_damaged_corpus_is_an_error_with_exit_code_3(corpus: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "c"
-    copy.mkdir()
-    for path in sorted(corpus.rglob("*")):
-        where = copy / path.relative_to(corpus)
-        where.mkdir() if path.is_dir() else where.write_bytes(path.read_bytes())
+    copy = Path(shutil.copytree(corpus, tmp_path / "c"))
     shard = next((copy / "failures").iterdir())
     shard.write_bytes(shard.read_bytes()[:-9])
     done = run("stats", str(copy))
@@ -219,6 +216,22 @@ def test_a_damaged_corpus_is_an_error_with_exit_code_3(corpus: Path, tmp_path: P
     assert shard.name in str(done.exception)
     found = json.loads(run("stats", str(copy), "--skip-damaged", "--json").stdout)
     assert found["failures"]["total"] == 0 and found["measurements"]["total"] == 11
+
+
+def test_labels_whose_programs_are_in_a_damaged_shard_are_left_out(corpus: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(corpus, tmp_path / "c"))
+    (shard,) = (copy / "programs").iterdir()
+    shard.write_bytes(shard.read_bytes()[:-9])
+    done = run("export", str(copy), "--out", str(tmp_path / "s.jsonl"), "--skip-damaged")
+    assert isinstance(done.exception, BadInput) and "no program of its labels can be read" in str(done.exception)
+    damaged = Corpus.open(copy, skip_damaged=True)
+    intact = Corpus.open(corpus).programs().slice(0, 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(damaged, "programs", lambda: intact)
+        summary = export_chat(damaged, tmp_path / "s.jsonl")
+    ids = intact["id"].to_pylist()
+    assert summary.samples > 0 and {line["program_id"] for line in lines(tmp_path / "s.jsonl")} == set(ids)
+    assert summary.left_out["its program is in a damaged shard"] == 10 - summary.samples
 
 
 def test_labels_without_a_source_are_counted_apart(tmp_path: Path) -> None:
