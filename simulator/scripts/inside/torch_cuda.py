@@ -95,6 +95,10 @@ class DeviceStream:
     def query(self) -> bool:
         return True
 
+    def is_capturing(self) -> bool:
+        """No graph is recorded from it: there are none."""
+        return False
+
     def wait_event(self, event: Event) -> None:
         event.wait(self)
 
