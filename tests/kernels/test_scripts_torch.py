@@ -62,3 +62,53 @@ assert not torch.accelerator.current_stream().is_capturing()
 
 def test_optimizers_change_parameters_as_on_the_cpu(tmp_path: Path) -> None:
     check_script(OPTIMIZERS, tmp_path)
+
+
+MIXED = """
+functional, indices = torch.nn.functional, torch.arange(8)
+x, h, m, n = torch.ones(8, device="cuda"), torch.ones(8), torch.ones(8, 8, device="cuda"), torch.ones(8, 8)
+words = "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!"
+for text in (
+    "x + h", "h / x", "x.add_(h)", "h.add_(x)", "torch.tensor(1.0).add_(x[0])", "x == h", "torch.add(x, x, out=h)",
+    "m @ n", "n @ m", "m @ h", "torch.dot(x, h)", "torch.addmm(h, m, m)", "torch.bmm(m[None], n[None])",
+    "torch.cat([x, h])", "torch.stack([x, h])", "torch.where(h > 0, x, x)", "m.masked_fill(n > 0, 0)",
+    "torch.nn.Linear(8, 8)(x)", "torch.nn.Linear(8, 8).cuda()(h)", "functional.conv1d(m[None], n[None])",
+    "functional.embedding(indices, m)", "m.gather(1, indices[None])", "m.index_select(0, indices)",
+    "m.scatter_add(1, indices[None], m)", "functional.mse_loss(x, h)", "torch.allclose(x, h)",
+):
+    raises(RuntimeError, words, eval, text)
+with torch.inference_mode():
+    raises(RuntimeError, words, torch.add, x, h)
+for text in (
+    "x + torch.tensor(2.0)", "x.add_(torch.tensor(1.0))", "x.copy_(h)", "m[indices]", "m[h > 0]", "h.to(x)",
+    "torch.where(x > 0, x, torch.tensor(0.0))", "m.index_put((indices,), x[0])",
+    "torch.tensor_split(x, indices[1:3])[0]",
+    "torch.tensor(h, device='cuda')", "torch.vmap(lambda a: a * 2)(m) + m", "m.to_sparse() @ m + m",
+    "torch.func.jacfwd(lambda a: a * x)(x) + m", "torch.func.jvp(lambda a: a * a, (x,), (x,))[1] + x",
+):
+    assert eval(text).is_cuda, text
+h.copy_(x)
+m[h > 0], m[0], m[indices] = 5.0, h, torch.tensor(1.0)
+rows = torch.nn.utils.rnn.pack_padded_sequence(m[:, None], torch.tensor([8]))
+assert torch.nn.LSTM(8, 4).cuda()(rows)[0].data.is_cuda and rows.batch_sizes.is_cpu
+
+
+class Pair(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a):
+        return a * 2, a * 3
+
+    @staticmethod
+    def backward(ctx, first, second):
+        assert first.is_cuda and second.is_cuda
+        return 2 * first + 3 * second
+
+
+leaf = torch.ones(8, device="cuda", requires_grad=True)
+Pair.apply(leaf)[0].sum().backward()
+assert leaf.grad.eq(2).all(), "nothing came to the other result"
+"""
+
+
+def test_operators_that_mix_devices_fail_where_they_do_on_a_gpu(tmp_path: Path) -> None:
+    check_script(MIXED, tmp_path)

@@ -11,6 +11,7 @@ from types import BuiltinFunctionType, MethodDescriptorType, MethodWrapperType, 
 from typing import Any
 
 import torch
+from torch.autograd.function import BackwardCFunction
 from torch.overrides import TorchFunctionMode
 from torch.utils import _device
 
@@ -181,3 +182,29 @@ def activate_backward(mode: DeviceMode) -> None:
             return run(*args, **kwargs)
 
     autograd._engine_run_backward = run_backward  # type: ignore[attr-defined,assignment]
+    _place_absent_gradients()
+
+
+def _place_absent_gradients() -> None:
+    """Puts the zeros that autograd hands a Function for a result without a gradient where that result is."""
+    apply_forward: Callable[..., object] = torch.autograd.Function.apply.__func__  # type: ignore[attr-defined]
+    apply_backward: Callable[..., object] = BackwardCFunction.apply
+
+    def note_places(cls: Any, *args: object, **kwargs: object) -> object:
+        results = apply_forward(cls, *args, **kwargs)
+        rows = results if isinstance(results, tuple) else (results,)
+        node = next((row.grad_fn for row in rows if isinstance(row, torch.Tensor) and row.grad_fn is not None), None)
+        if isinstance(node, BackwardCFunction) and len(rows) > 1:
+            node._on_device = [isinstance(row, torch.Tensor) and row.is_cuda for row in rows]
+        return results
+
+    def place_gradients(node: Any, *gradients: Any) -> object:
+        if hasattr(node, "_on_device"):
+            gradients = tuple(
+                gradient.to(CUDA) if on_device and isinstance(gradient, torch.Tensor) else gradient
+                for gradient, on_device in zip(gradients, node._on_device, strict=True)
+            )
+        return apply_backward(node, *gradients)
+
+    torch.autograd.Function.apply = classmethod(note_places)  # type: ignore[assignment,arg-type]
+    BackwardCFunction.apply = place_gradients  # type: ignore[method-assign]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy
@@ -21,8 +21,7 @@ _EMPTY = frozenset(
         torch.ops.aten.new_empty_strided.default,
     }
 )
-
-
+_PACK = torch.ops.aten._pack_padded_sequence.default  # its second result, sizes of batches, is on the host everywhere
 _READS = frozenset({torch.ops.aten._local_scalar_dense.default, torch.ops.aten.equal.default})  # a number, on the host
 
 
@@ -76,9 +75,17 @@ def is_on_device(tensor: torch.Tensor) -> bool:
     try:
         address = tensor.data_ptr() or tensor.untyped_storage().data_ptr()  # the first is 0 without elements
     except (RuntimeError, NotImplementedError):  # a tensor without a storage
-        return False
+        return _is_around_device_tensor(tensor)
     device = hip.library()
     return bool(device.memory_start <= address < device.memory_end)
+
+
+def _is_around_device_tensor(tensor: torch.Tensor) -> bool:
+    """Whether a tensor that has no storage, of torch.func or a sparse one, stands for tensors on the device."""
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        return is_on_device(torch._C._functorch.get_unwrapped(tensor))
+    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+        return tensor.layout == torch.sparse_coo and is_on_device(tensor._values())
 
 
 def tensors_in(values: Iterable[object]) -> Iterator[torch.Tensor]:
@@ -114,7 +121,12 @@ def _holds_device_tensor(values: Iterable[object]) -> bool:
 
 def _place(tensor: torch.Tensor) -> torch.Tensor:
     """The same tensor in device memory; its own memory, if it has any yet, is no one else's."""
-    if is_on_device(tensor) or tensor.layout != torch.strided:
+    if is_on_device(tensor) or tensor._is_zerotensor():
+        return tensor
+    if tensor.layout == torch.sparse_coo:
+        indices, values, merged = _place(tensor._indices()), _place(tensor._values()), tensor.is_coalesced()
+        return torch.sparse_coo_tensor(indices, values, tensor.size(), check_invariants=False, is_coalesced=merged)
+    if tensor.layout != torch.strided:
         return tensor
     old = tensor.untyped_storage()
     storage = allocate_storage(old.nbytes())
@@ -135,8 +147,9 @@ class Placement(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _should_skip_dynamo(cls) -> bool:
         return False  # nothing is compiled here, and the guard against it takes longer than most operators
 
-    def __init__(self) -> None:
+    def __init__(self, check_operator: Callable[[Any, tuple[object, ...], dict[str, object]], None]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self.check_operator = check_operator
         self.wanted: bool | None = None
         self.operators: dict[str, int] = {}
         self._reported = 0
@@ -174,6 +187,8 @@ class Placement(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     hip.library().note_host_read()
             if not wanted:
                 return func(*args, **kwargs)
+            if self.wanted:  # a call in Python: what autograd makes by itself is not the script's mistake
+                self.check_operator(func, args, kwargs)
             # What has no contents yet is not allocated twice.
             result = func(*args, **({**kwargs, "device": _SHAPE_ONLY} if func in _EMPTY else kwargs))
             name = func.overloadpacket.__name__
@@ -191,6 +206,8 @@ def _place_results(func: torch._ops.OpOverload[..., object], result: object) -> 
             return _place(value)
         return type(value)(place(part, False) for part in value) if isinstance(value, list) else value
 
+    if isinstance(result, tuple) and func is _PACK:
+        return _place(result[0]), result[1]
     if isinstance(result, tuple):
         return tuple(place(value, row.alias_info is not None) for value, row in zip(result, returns, strict=True))
     return place(result, bool(returns) and returns[0].alias_info is not None)

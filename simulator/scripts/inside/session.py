@@ -23,6 +23,7 @@ from triton.runtime.jit import _triton_jit_function_registry
 
 from . import autotuning, benchmark, hip, torch_cuda, trial, triton_driver
 from .device_mode import DeviceMode, InvalidDevice, activate_backward
+from .mixed_places import refuse_mixed_places
 from .placement import Placement, keep_places_of_files
 
 ONE_PROCESS = "launch kernels in the script's own process; its threads may, too"
@@ -35,7 +36,7 @@ _REFUSALS = (TypeError, IndexError, OverflowError)
 
 def activate_device() -> DeviceMode:
     """Makes the virtual device this process's GPU, in all its threads."""
-    placement = Placement()
+    placement = Placement(refuse_mixed_places)
     mode = DeviceMode(placement)
     torch_cuda.activate_torch()
     triton_driver.activate_triton(placement.report_operators)
