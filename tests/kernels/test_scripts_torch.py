@@ -112,3 +112,94 @@ assert leaf.grad.eq(2).all(), "nothing came to the other result"
 
 def test_operators_that_mix_devices_fail_where_they_do_on_a_gpu(tmp_path: Path) -> None:
     check_script(MIXED, tmp_path)
+
+
+AUTOCAST = """
+functional = torch.nn.functional
+half, single = torch.float16, torch.float32
+a, h, norm = torch.randn(8, 8, device="cuda"), torch.randn(8, 8), torch.nn.LayerNorm(8).cuda()
+with torch.autocast("cuda", dtype=half):
+    assert torch.is_autocast_enabled("cuda") and not torch.is_autocast_enabled("cpu")
+    c = a @ a
+    double[(1,)](c, BLOCK=64)
+    for text in ("a @ a", "functional.linear(a, a)", "torch.einsum('ij,jk->ik', a, a)", "torch.mv(a, a[0])", "c + c",
+                 "torch.nn.Conv2d(1, 1, 3).cuda()(a[None, None])", "c.mean()", "torch.dot(c[0], c[0])"):
+        assert eval(text).dtype == half and eval(text).is_cuda, text
+    for text in ("c.softmax(0)", "c.sum()", "c.exp()", "norm(c)", "c.norm()", "functional.mse_loss(c, c)", "c + a",
+                 "torch.dot(c[0], a[0])", "torch.nn.LSTM(8, 8).cuda()(a)[0]"):
+        assert eval(text).dtype == single and eval(text).is_cuda, text
+    assert (h @ h).dtype == single and h.half().softmax(0).dtype == half, "those on the host are cast by no GPU"
+    with torch.autocast("cuda", enabled=False):
+        assert (a @ a).dtype == single
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        assert (a @ a).dtype == torch.bfloat16
+assert (a @ a).dtype == single and c.is_cuda
+torch.testing.assert_close(c.float(), 2 * (a @ a), rtol=1e-2, atol=1e-2)
+with torch.autocast("cpu"):
+    assert (a @ a).dtype == single and (h @ h).dtype == torch.einsum("ij,jk->ik", h, h).dtype == torch.bfloat16
+for region in (torch.autocast("cuda"), torch.amp.autocast("cuda"), torch.cuda.amp.autocast()):
+    with region:
+        assert (a @ a).dtype == half
+
+
+class Product(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cuda")
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        return x @ y
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cuda")
+    def backward(ctx, gradient):
+        x, y = ctx.saved_tensors
+        assert (gradient.float() @ y.T).dtype == half
+        return gradient @ y.T, x.T @ gradient
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cuda", cast_inputs=single)
+    def forward(ctx, x):
+        assert x.dtype == (x @ x).dtype == single
+        return x @ x
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cuda")
+    def backward(ctx, gradient):
+        assert (gradient @ gradient).dtype == single
+        return gradient
+
+
+leaf = a.clone().requires_grad_()
+with torch.autocast("cuda"):
+    loss = Square.apply(Product.apply(leaf, a)).sum()
+loss.backward()
+assert leaf.grad.dtype == single and leaf.grad.is_cuda
+
+
+def train(device):
+    torch.manual_seed(0)
+    layers = torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.LayerNorm(16), torch.nn.Linear(16, 4)
+    model, x, y = torch.nn.Sequential(*layers).to(device), torch.randn(8, 8).to(device), torch.arange(8).to(device) % 4
+    optimizer, scaler = torch.optim.AdamW(model.parameters()), torch.amp.GradScaler(device)
+    for _ in range(3):
+        optimizer.zero_grad()
+        with torch.autocast(device, dtype=half):
+            loss = functional.cross_entropy(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    return loss.item()
+
+
+assert abs(train("cuda") - train("cpu")) < 1e-3
+"""
+
+
+def test_autocast_acts_on_device_tensors_alone(tmp_path: Path) -> None:
+    result = check_script(AUTOCAST, tmp_path)
+    [kernel] = result.kernels
+    assert (kernel.dispatches, kernel.counters["EXACT_WRITE_BYTES"]) == (2, (2 + 4) * 64 / 2), (
+        "once of float16, once of float32"
+    )

@@ -15,6 +15,7 @@ from torch.autograd.function import BackwardCFunction
 from torch.overrides import TorchFunctionMode
 from torch.utils import _device
 
+from .autocasting import call_with_autocast
 from .placement import Placement, any_on_device, is_on_device
 
 CUDA, CPU = torch.device("cuda", 0), torch.device("cpu")
@@ -98,7 +99,10 @@ class DeviceMode(TorchFunctionMode):
                 return func(*args, **kwargs)
         before, self.placement.wanted = self.placement.wanted, wanted
         try:
-            result = func(*args, **kwargs)
+            if wanted and torch._C._is_any_autocast_enabled():
+                result = call_with_autocast(func, args, kwargs)
+            else:
+                result = func(*args, **kwargs)
         finally:
             self.placement.wanted = before
         moved = explicit or (wanted and func is _Tensor.new_tensor)  # what never comes to the layer below
