@@ -203,3 +203,80 @@ def test_autocast_acts_on_device_tensors_alone(tmp_path: Path) -> None:
     assert (kernel.dispatches, kernel.counters["EXACT_WRITE_BYTES"]) == (2, (2 + 4) * 64 / 2), (
         "once of float16, once of float32"
     )
+
+
+OPERATORS = """
+from torch.library import Library, custom_op, triton_op, wrap_triton
+
+
+@custom_op("mine::doubled", mutates_args=(), device_types="cuda")
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    assert x.is_cuda and x.device.type == "cuda" and torch.zeros(1, device=x.device).is_cuda and torch.ones(1).is_cpu
+    y = torch.empty_like(x).copy_(x)
+    double[(1,)](y, BLOCK=64)
+    return y
+
+
+@doubled.register_kernel("cpu")
+def doubled_on_cpu(x):
+    assert not x.is_cuda
+    return x * 2 + 0.5
+
+
+def keep(ctx, inputs, output):
+    assert inputs[0].is_cuda and output.is_cuda
+    ctx.save_for_backward(inputs[0])
+
+
+def go_back(ctx, gradient):
+    [x] = ctx.saved_tensors
+    assert gradient.is_cuda and x.is_cuda
+    return doubled(gradient.contiguous())
+
+
+doubled.register_autograd(go_back, setup_context=keep)
+assert doubled(x).is_cuda and doubled(x).eq(4).all() and torch.ops.mine.doubled(x).eq(4).all()
+assert doubled(x.cpu()).eq(4.5).all() and doubled(x.cpu()).is_cpu
+leaf = torch.ones(64, device="cuda", requires_grad=True)
+(doubled(leaf * 3) * 5).sum().backward()
+assert leaf.grad.is_cuda and leaf.grad.eq(30).all()
+with torch.inference_mode():
+    assert doubled(x).is_cuda and doubled(x).eq(4).all()
+
+
+@triton_op("mine::twice", mutates_args={"x"})
+def twice(x: torch.Tensor) -> None:
+    assert x.is_cuda
+    wrap_triton(double)[(1,)](x, BLOCK=64)
+
+
+y = torch.ones(64, device="cuda")
+twice(y)
+assert y.eq(2).all()
+
+library = Library("yours", "FRAGMENT")
+library.define("half(Tensor x) -> Tensor")
+library.define("third(Tensor x) -> Tensor")
+library.impl("half", lambda x: torch.full_like(x, 0.5) * x if x.is_cuda else None, "CUDA")
+library.impl("third", lambda x: x.new_zeros(3) + x.is_cuda, "CompositeImplicitAutograd")
+assert torch.ops.yours.half(x).eq(1).all() and torch.ops.yours.half.default(x).is_cuda
+assert torch.ops.yours.third(x).eq(1).all() and torch.ops.yours.third(x).is_cuda
+raises(NotImplementedError, "'CPU' backend", torch.ops.yours.half, x.cpu())
+library.define("of_cpu(Tensor x) -> Tensor")
+library.impl("of_cpu", lambda x: x + 1, "CPU")
+raises(NotImplementedError, "'CUDA' backend", torch.ops.yours.of_cpu, x)
+assert torch.ops.yours.of_cpu(x.cpu()).is_cpu
+
+
+@custom_op("mine::filled", mutates_args=(), device_types="cuda")
+def filled(size: int, device: torch.device) -> torch.Tensor:
+    return torch.ones(size, device=device)
+
+
+assert filled(3, torch.device("cuda")).is_cuda
+"""
+
+
+def test_operators_of_a_script_see_the_device(tmp_path: Path) -> None:
+    result = check_script(OPERATORS, tmp_path)
+    assert result.kernels[0].dispatches == 9

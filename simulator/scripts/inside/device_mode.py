@@ -78,6 +78,10 @@ class DeviceMode(TorchFunctionMode):
         special = self._special.get(func)
         if special is not None:
             return special(*args, **kwargs)
+        custom = self.placement.custom_operators
+        if custom is not None and custom.names and custom.has_operator(func):
+            with self.results_on_device(None):
+                return func(*args, **kwargs)
         device = kwargs.get("device")
         if device is None and _device.CURRENT_DEVICE is not None and func in _device._device_constructors():
             device = _device.CURRENT_DEVICE  # its own layer lies below this one

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import hip
+
+if TYPE_CHECKING:
+    from .custom_operators import CustomOperators
 
 _SHAPE_ONLY = torch.device("meta")
 _EMPTY = frozenset(
@@ -150,6 +153,7 @@ class Placement(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, check_operator: Callable[[Any, tuple[object, ...], dict[str, object]], None]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.check_operator = check_operator
+        self.custom_operators: CustomOperators | None = None
         self.wanted: bool | None = None
         self.operators: dict[str, int] = {}
         self._reported = 0
@@ -173,6 +177,9 @@ class Placement(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs: dict[str, object] | None = None,
     ) -> object:
         kwargs = kwargs or {}
+        custom = self.custom_operators
+        if custom is not None and custom.names and custom.has_operator(func):
+            return custom.run_operator(func, args, kwargs)
         if torch.is_inference_mode_enabled():  # composite operators come here whole: their parts are placed
             with self:
                 result = func.decompose(*args, **kwargs)

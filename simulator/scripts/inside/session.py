@@ -22,6 +22,7 @@ from triton.runtime.errors import OutOfResources
 from triton.runtime.jit import _triton_jit_function_registry
 
 from . import autotuning, benchmark, hip, torch_cuda, trial, triton_driver
+from .custom_operators import CustomOperators, activate_operators
 from .device_mode import DeviceMode, InvalidDevice, activate_backward
 from .mixed_places import refuse_mixed_places
 from .placement import Placement, keep_places_of_files
@@ -44,6 +45,8 @@ def activate_device() -> DeviceMode:
     benchmark.activate_benchmarks()
     autotuning.activate_autotuning()
     activate_backward(mode)
+    placement.custom_operators = CustomOperators(mode, placement)
+    activate_operators(placement.custom_operators)
     keep_places_of_files()
     run = threading.Thread.run
 
