@@ -280,3 +280,22 @@ assert filled(3, torch.device("cuda")).is_cuda
 def test_operators_of_a_script_see_the_device(tmp_path: Path) -> None:
     result = check_script(OPERATORS, tmp_path)
     assert result.kernels[0].dispatches == 9
+
+
+TYPES = """
+host, module = torch.ones(3), torch.nn.Linear(2, 2)
+assert x.type() == "torch.cuda.FloatTensor" and x.half().type() == "torch.cuda.HalfTensor"
+assert host.type() == "torch.FloatTensor"
+for wanted in ("torch.cuda.HalfTensor", torch.cuda.HalfTensor, torch.float16):
+    assert x.type(wanted).is_cuda and x.type(wanted).dtype == torch.float16
+assert host.type("torch.cuda.LongTensor").type() == "torch.cuda.LongTensor" and x.type(torch.IntTensor).is_cpu
+assert x.type(x.type()) is x and host.type(torch.float16).is_cpu and host.type_as(x).is_cuda and x.type_as(host).is_cpu
+assert module.cuda().type(torch.float16).weight.type() == "torch.cuda.HalfTensor"
+assert torch.cuda.FloatTensor([1, 2]).is_cuda and torch.cuda.LongTensor(2, 3).shape == (2, 3)
+assert isinstance(x, torch.cuda.FloatTensor) and not isinstance(host, torch.cuda.FloatTensor)
+raises(ValueError, "invalid type: 'torch.cuda.NoTensor'", x.type, "torch.cuda.NoTensor")
+"""
+
+
+def test_names_of_types_say_where_a_tensor_is(tmp_path: Path) -> None:
+    check_script(TYPES, tmp_path)

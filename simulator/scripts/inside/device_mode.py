@@ -17,6 +17,7 @@ from torch.utils import _device
 
 from .autocasting import call_with_autocast
 from .placement import Placement, any_on_device, is_on_device
+from .tensor_types import read_type, type_name
 
 CUDA, CPU = torch.device("cuda", 0), torch.device("cpu")
 _Tensor: Any = torch.Tensor
@@ -54,6 +55,8 @@ class DeviceMode(TorchFunctionMode):
             _Tensor.is_cpu.__get__: lambda t: not is_on_device(t) and _Tensor.is_cpu.__get__(t),
             _Tensor.get_device: lambda t: 0 if is_on_device(t) else _Tensor.get_device(t),
             _Tensor.to: self._convert,
+            _Tensor.type: self._convert_type,
+            _Tensor.type_as: self._convert,
             _Tensor.cuda: self._move_to_device,
             _Tensor.cpu: lambda t, memory_format=torch.preserve_format: self._convert(
                 t, CPU, memory_format=memory_format
@@ -144,6 +147,12 @@ class DeviceMode(TorchFunctionMode):
             copy = copy or here != there
             result: torch.Tensor = _Tensor.to(tensor, CPU, dtype or tensor.dtype, copy=copy, memory_format=form)
         return result
+
+    def _convert_type(self, tensor: torch.Tensor, dtype: Any = None, non_blocking: bool = False) -> torch.Tensor | str:
+        if dtype is None:
+            return type_name(_Tensor.type(tensor), on_device=is_on_device(tensor))
+        kind, place = read_type(dtype)
+        return self._convert(tensor, kind) if place is None else self._convert(tensor, torch.device(place), kind)
 
     def _move_to_device(
         self,

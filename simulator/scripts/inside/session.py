@@ -26,6 +26,7 @@ from .custom_operators import CustomOperators, activate_operators
 from .device_mode import DeviceMode, InvalidDevice, activate_backward
 from .mixed_places import refuse_mixed_places
 from .placement import Placement, keep_places_of_files
+from .tensor_types import activate_types
 
 ONE_PROCESS = "launch kernels in the script's own process; its threads may, too"
 FOLDER = str(Path(__file__).resolve().parent)
@@ -48,6 +49,7 @@ def activate_device() -> DeviceMode:
     placement.custom_operators = CustomOperators(mode, placement)
     activate_operators(placement.custom_operators)
     keep_places_of_files()
+    activate_types()
     run = threading.Thread.run
 
     def run_with_device(thread: threading.Thread) -> None:
