@@ -120,6 +120,13 @@ def test_use_after_free_is_named(tmp_path: Path) -> None:
     assert "the allocation of 4096 bytes at 0x" in done.message and "has been freed" in done.message
 
 
+def test_an_overrun_names_the_live_allocation_before_the_freed_one(tmp_path: Path) -> None:
+    done = run("overrun_into_freed", tmp_path)
+    assert (done.status, done.reason) == ("failed", "illegal_access"), done
+    words = " bytes before; an allocation that lay there has been freed"
+    assert " of 4096 bytes, which ends " in done.message and words in done.message
+
+
 def test_host_crash_keeps_finished_dispatches(tmp_path: Path) -> None:
     done = run("host_crash", tmp_path)
     assert (done.status, done.reason) == ("failed", "host_crash"), done

@@ -364,6 +364,13 @@ const Memory::Allocation* Memory::nearest(uint64_t p) const {
   return best;
 }
 
+const Memory::Allocation* Memory::preceding(uint64_t p) const {
+  auto it = impl_->allocations.upper_bound(p);
+  while (it != impl_->allocations.begin())
+    if (!internal((--it)->second.kind)) return &it->second;
+  return nullptr;
+}
+
 const Memory::Allocation* Memory::freed(uint64_t p) const {
   auto it = impl_->freed.upper_bound(p);
   if (it == impl_->freed.begin()) return nullptr;

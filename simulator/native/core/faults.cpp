@@ -29,16 +29,20 @@ std::string place(const Context& c, const Resident& r, const Step& s, int lane) 
 }
 
 std::string neighbourhood(const Context& c, const Fault& f) {
-  if (f.address < 4096) return "; that is a null pointer";
-  if (const Memory::Allocation* gone = c.memory.freed(f.address))
+  constexpr uint64_t kNearBytes = 4096;
+  if (f.address < kNearBytes) return "; that is a null pointer";
+  const Memory::Allocation* gone = c.memory.freed(f.address);
+  // An overrun is likelier than a pointer to what was freed, if both may be.
+  const Memory::Allocation* a = gone ? c.memory.preceding(f.address) : c.memory.nearest(f.address);
+  if (gone && !(a && f.address - a->start < a->bytes + kNearBytes))
     return "; the allocation of " + std::to_string(gone->bytes) + " bytes at " + hex(gone->start) + " has been freed";
-  const Memory::Allocation* a = c.memory.nearest(f.address);
   if (!a) return "; nothing is allocated";
   const uint64_t end = a->start + a->bytes;
   std::string text = "; the nearest allocation is " + hex(a->start) + " of " + std::to_string(a->bytes) + " bytes";
-  if (f.address >= end) return text + ", which ends " + std::to_string(f.address - end) + " bytes before";
   if (f.address < a->start) return text + ", which begins " + std::to_string(a->start - f.address) + " bytes after";
-  return text + ", of which the access overruns the end";
+  if (f.address < end) return text + ", of which the access overruns the end";
+  text += ", which ends " + std::to_string(f.address - end) + " bytes before";
+  return gone ? text + "; an allocation that lay there has been freed" : text;
 }
 
 // Throws SimError "assertion" if a failed assertion printed its message before the trap.

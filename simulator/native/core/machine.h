@@ -72,9 +72,10 @@ class Memory {
   bool mapped(uint64_t p, uint64_t bytes) const;
   const Allocation* nearest(uint64_t p) const;  // the user allocation closest to p, for messages; or null
   const Allocation* freed(uint64_t p) const;    // the released allocation that last contained p, for messages; or null
-  uint64_t start() const;                       // the lowest address of device memory
-  uint64_t moved() const;                       // the bits of start() that are not those of a process's first device
-  uint64_t layout() const;                      // equal if the same allocations exist
+  const Allocation* preceding(uint64_t p) const;  // the last allocation that starts at p or before it; or null
+  uint64_t start() const;                         // the lowest address of device memory
+  uint64_t moved() const;                         // the bits of start() that are not those of a process's first device
+  uint64_t layout() const;                        // equal if the same allocations exist
   uint64_t used() const;
   uint64_t limit() const;
 
