@@ -161,3 +161,14 @@ def test_kernels_without_numbers_are_refused(tmp_path: Path) -> None:
     code, text = call_synth("optimize", str(script), "--arch", "gfx942", "--json")
     document = json.loads(text)
     assert (code, document["status"], document["refusals"]) == (3, "refused", {"double": "no_literals"}), document
+
+
+def test_a_search_that_tries_nothing_says_why(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    other = DOUBLE.split("@triton.jit")[1].replace("double", "again")
+    launches = "x, more = torch.ones(64, device='cuda'), dict(BLOCK=64)\ndouble[(1,)](x, BLOCK=64)\n"
+    script.write_text(f"{DOUBLE}\n@triton.jit{other}\n{launches}for _ in range(40): again[(1,)](x, **more)\n")
+    code, text = call_synth("optimize", str(script), "--arch", "gfx942", "--json")
+    document = json.loads(text)
+    assert (document["status"], document["steps"]) == ("unchanged", []), (code, document)
+    assert document["reason"] == "nothing was tried: no transformation applies"

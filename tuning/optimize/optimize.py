@@ -181,10 +181,15 @@ def optimize_program(request: OptimizeRequest, say: Callable[[str], None] = lamb
     return _build_result(SearchStatus.UNCHANGED, reason, (first, first), search, verification, request.text, refused)
 
 
+def explain_empty_search(ended: SearchEnd) -> str:
+    """Why a program stays as it is, if nothing was tried."""
+    return f"nothing was tried: {_WHY_NOTHING[ended]}"
+
+
 def _explain_unchanged(search: Search, failure: str, late: bool) -> str:
     """Why the program stays as it is; `failure`: of the fastest one's checks, `late`: whether the clock ended them."""
     if not search.steps:
-        return f"nothing was tried: {_WHY_NOTHING[search.ended]}"
+        return explain_empty_search(search.ended)
     faster = sum(step.kept for step in search.steps)
     if faster and late:
         return f"the clock ended before a faster program was verified ({faster} were found); give it more with --clock"

@@ -29,7 +29,7 @@ from hipsynth.tuning.optimize.evaluate import (
     measurement_of_trial,
 )
 from hipsynth.tuning.optimize.group_order import count_chiplets, list_mappings, worthwhile_kernels
-from hipsynth.tuning.optimize.optimize import OptimizeResult
+from hipsynth.tuning.optimize.optimize import OptimizeResult, explain_empty_search
 from hipsynth.tuning.optimize.scripts.chosen_configuration import (
     AUTOTUNE,
     PinnedScript,
@@ -289,7 +289,9 @@ def optimize_script(
         say(f"verified: {verification.failure or 'every check passed'}")
         if verification.passed:
             return result(SearchStatus.IMPROVED, "", state, verification)
-    return result(SearchStatus.UNCHANGED, "nothing that was tried is faster and correct", origin, Verification(()))
+    tried = any(step.transformation != AUTOTUNE for step in search.steps)
+    reason = "nothing that was tried is faster and correct" if tried else explain_empty_search(search.ended)
+    return result(SearchStatus.UNCHANGED, reason, origin, Verification(()))
 
 
 def _parameters_of(source: TritonSource, name: str, trial: Trial) -> tuple[list[MetaParameter], KernelRefusal | None]:
