@@ -7,7 +7,6 @@ operators that only a GPU casts (softmax and sum become float32) get kernels of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import torch
 from torch._C import DispatchKey, DispatchKeySet
@@ -68,7 +67,7 @@ def _add_kernels() -> torch.library.Library:
     return library
 
 
-def _make_kernel(operator: Any, packet: str) -> Callable[..., object]:
+def _make_kernel(operator: torch._ops.OpOverload[..., object], packet: str) -> Callable[..., object]:
     def run(keys: DispatchKeySet, *args: object, **kwargs: object) -> object:
         with torch._C.DisableTorchFunction():
             casts = torch.is_autocast_enabled("cuda") and any_on_device(args, kwargs)
@@ -92,7 +91,7 @@ def _type_for(packet: str, values: tuple[object, ...]) -> torch.dtype:
     return torch.float32 if is_wide else lower
 
 
-def _cast(value: Any, dtype: torch.dtype) -> Any:
+def _cast(value: object, dtype: torch.dtype) -> object:
     """An argument with its floating-point tensors on the device in a type; float64 stays."""
     if isinstance(value, torch.Tensor):
         is_cast = value.is_floating_point() and value.dtype != torch.float64 and is_on_device(value)

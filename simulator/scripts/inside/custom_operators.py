@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch._C import DispatchKey, DispatchKeySet
@@ -16,6 +15,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from .placement import Placement, any_on_device
 
+_Operator = torch._ops.OpOverload[..., object]
 _OF_PYTORCH = frozenset(("aten", "prim", "prims", "quantized", "_quantized"))
 _ON_DEVICE = DispatchKeySet(DispatchKey.CUDA)
 
@@ -34,13 +34,15 @@ class CustomOperators:
             return func._qualified_op_name in self.names
         return isinstance(func, torch._ops.OpOverload) and func._schema.name in self.names
 
-    def run_operator(self, func: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    def run_operator(self, func: _Operator, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         """Runs the implementation for the place where the arguments are. Call it where Placement is not active."""
         with torch._C.DisableTorchFunction():
             on_device = any_on_device(args, kwargs)
         return func.redispatch(_ON_DEVICE, *args, **kwargs) if on_device else func(*args, **kwargs)
 
-    def add_implementation(self, library: Any, operator: Any, function: Callable[..., object]) -> Callable[..., object]:
+    def add_implementation(
+        self, library: torch.library.Library, operator: str | _Operator, function: Callable[..., object]
+    ) -> Callable[..., object]:
         """The function to register in place of a script's."""
         if library.ns in _OF_PYTORCH or function is torch.library.fallthrough_kernel:
             return function
@@ -68,7 +70,13 @@ def activate_operators(operators: CustomOperators) -> None:
     """Lets all functions that are registered from here on run so."""
     register: Callable[..., None] = torch.library.Library.impl
 
-    def implement(library: Any, op_name: Any, fn: Callable[..., object], *args: Any, **kwargs: Any) -> None:
+    def implement(
+        library: torch.library.Library,
+        op_name: str | _Operator,
+        fn: Callable[..., object],
+        *args: object,
+        **kwargs: object,
+    ) -> None:
         register(library, op_name, operators.add_implementation(library, op_name, fn), *args, **kwargs)
 
     torch.library.Library.impl = implement  # type: ignore[method-assign,assignment]

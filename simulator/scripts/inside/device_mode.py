@@ -6,7 +6,7 @@ Tensors on the device say that they are on cuda:0; `device="cuda"` in any call p
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import BuiltinFunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any
 
@@ -40,6 +40,24 @@ def _names_gpu(device: object) -> bool:
     if is_gpu:
         check_device(device)
     return is_gpu
+
+
+def _read_device(
+    func: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+) -> tuple[bool | None, tuple[object, ...], dict[str, object]]:
+    """Whether a call names the GPU (None: it names no device), and its arguments with the CPU in the place of that."""
+    device = kwargs.get("device")
+    if device is None and _device.CURRENT_DEVICE is not None and func in _device._device_constructors():
+        device = _device.CURRENT_DEVICE  # its own layer lies below this one
+        kwargs = {**kwargs, "device": device}
+    if device is not None:
+        explicit = _names_gpu(device)
+        return explicit, args, {**kwargs, "device": CPU} if explicit else kwargs
+    named = [value for value in args if isinstance(value, torch.device)]
+    if not named:
+        return None, args, kwargs
+    explicit = _names_gpu(named[0])
+    return explicit, tuple(CPU if explicit and isinstance(value, torch.device) else value for value in args), kwargs
 
 
 class DeviceMode(TorchFunctionMode):
@@ -85,19 +103,7 @@ class DeviceMode(TorchFunctionMode):
         if custom is not None and custom.names and custom.has_operator(func):
             with self.results_on_device(None):
                 return func(*args, **kwargs)
-        device = kwargs.get("device")
-        if device is None and _device.CURRENT_DEVICE is not None and func in _device._device_constructors():
-            device = _device.CURRENT_DEVICE  # its own layer lies below this one
-            kwargs = {**kwargs, "device": device}
-        explicit: bool | None = None
-        if device is not None:
-            explicit = _names_gpu(device)
-            kwargs = {**kwargs, "device": CPU} if explicit else kwargs
-        else:
-            named = [value for value in args if isinstance(value, torch.device)]
-            if named:
-                explicit = _names_gpu(named[0])
-                args = tuple(CPU if explicit and isinstance(value, torch.device) else value for value in args)
+        explicit, args, kwargs = _read_device(func, args, kwargs)
         wanted = explicit
         if wanted is None and any_on_device(args, kwargs):
             wanted = True
@@ -148,7 +154,9 @@ class DeviceMode(TorchFunctionMode):
             result: torch.Tensor = _Tensor.to(tensor, CPU, dtype or tensor.dtype, copy=copy, memory_format=form)
         return result
 
-    def _convert_type(self, tensor: torch.Tensor, dtype: Any = None, non_blocking: bool = False) -> torch.Tensor | str:
+    def _convert_type(
+        self, tensor: torch.Tensor, dtype: torch.dtype | str | type | None = None, non_blocking: bool = False
+    ) -> torch.Tensor | str:
         if dtype is None:
             return type_name(_Tensor.type(tensor), on_device=is_on_device(tensor))
         kind, place = read_type(dtype)
@@ -207,7 +215,7 @@ def _place_absent_gradients() -> None:
     apply_forward: Callable[..., object] = torch.autograd.Function.apply.__func__  # type: ignore[attr-defined]
     apply_backward: Callable[..., object] = BackwardCFunction.apply
 
-    def note_places(cls: Any, *args: object, **kwargs: object) -> object:
+    def note_places(cls: type, *args: object, **kwargs: object) -> object:
         results = apply_forward(cls, *args, **kwargs)
         rows = results if isinstance(results, tuple) else (results,)
         node = next((row.grad_fn for row in rows if isinstance(row, torch.Tensor) and row.grad_fn is not None), None)
@@ -215,11 +223,12 @@ def _place_absent_gradients() -> None:
             node._on_device = [isinstance(row, torch.Tensor) and row.is_cuda for row in rows]
         return results
 
-    def place_gradients(node: Any, *gradients: Any) -> object:
-        if hasattr(node, "_on_device"):
+    def place_gradients(node: BackwardCFunction, *gradients: object) -> object:
+        places: Sequence[bool] | None = getattr(node, "_on_device", None)
+        if places is not None:
             gradients = tuple(
                 gradient.to(CUDA) if on_device and isinstance(gradient, torch.Tensor) else gradient
-                for gradient, on_device in zip(gradients, node._on_device, strict=True)
+                for gradient, on_device in zip(gradients, places, strict=True)
             )
         return apply_backward(node, *gradients)
 

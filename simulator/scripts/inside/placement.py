@@ -150,7 +150,10 @@ class Placement(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _should_skip_dynamo(cls) -> bool:
         return False  # nothing is compiled here, and the guard against it takes longer than most operators
 
-    def __init__(self, check_operator: Callable[[Any, tuple[object, ...], dict[str, object]], None]) -> None:
+    def __init__(
+        self,
+        check_operator: Callable[[torch._ops.OpOverload[..., object], tuple[object, ...], dict[str, object]], None],
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.check_operator = check_operator
         self.custom_operators: CustomOperators | None = None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 _NAMES = "Bool Byte Char Short Int Long Half BFloat16 Float Double"
@@ -14,7 +12,7 @@ def type_name(host_name: str, *, on_device: bool) -> str:
     return host_name.replace("torch.", "torch.cuda.", 1) if on_device else host_name
 
 
-def read_type(wanted: Any) -> tuple[torch.dtype, str | None]:
+def read_type(wanted: torch.dtype | str | type) -> tuple[torch.dtype, str | None]:
     """The type that Tensor.type(wanted) asks for, and the place if it names one: a dtype has none."""
     if isinstance(wanted, torch.dtype):
         return wanted, None
@@ -34,7 +32,7 @@ class _DeviceType(type):
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, torch.Tensor) and value.is_cuda and value.dtype == cls.dtype
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> torch.Tensor:
+    def __call__(cls, *args: object, **kwargs: object) -> torch.Tensor:
         tensor: torch.Tensor = getattr(torch, cls.__name__)(*args, **kwargs).cuda()
         return tensor
 
