@@ -100,16 +100,16 @@ def compare_trials(
             return TrialComparison(False, False, reason=f"{name} failed: {trial.reason}: {trial.message[:300]}")
     if texts and before.exit_code != after.exit_code:
         return TrialComparison(False, False, reason=f"exit code {after.exit_code} instead of {before.exit_code}")
-    if texts and not same_words(before.stdout, after.stdout):
-        return TrialComparison(False, False, reason="it prints something else")
+    if texts and not same_words(before.texts, after.texts):
+        return TrialComparison(False, False, reason=_other_texts(before, after))
     if before.kernels and not after.kernels:
         return TrialComparison(False, False, reason="it launches no kernel")
     alike = same_allocations(before, after, more_allocations)
     comparison = _compare_outputs(before, after, tolerance, unordered, (nudged, roundings), alike)
-    if not texts or not comparison.equal or before.stdout == after.stdout:
+    if not texts or not comparison.equal or before.texts == after.texts:
         return comparison
     if comparison.exact:
-        return TrialComparison(False, False, reason="it prints something else")
+        return TrialComparison(False, False, reason=_other_texts(before, after))
     return compare_printed(before, after, tolerance, nudged, comparison, roundings)
 
 
@@ -121,12 +121,12 @@ def compare_printed(
     comparison: TrialComparison,
     roundings: float | None = None,
 ) -> TrialComparison:
-    """The comparison of outputs that differ by roundings, if the numbers that are printed do, too: by no more than what
-    the last bits of the inputs change in them, `roundings` times, or than the tolerance where they are no integers. So
-    may a sum that cancels, or the largest error; no number may where nothing is known of that."""
-    words = _NUMBER.split(before.stdout)[1::2]
+    """The comparison of outputs that differ by roundings, if the numbers that are printed or written do, too: by no
+    more than what the last bits of the inputs change in them, `roundings` times, or than the tolerance where they are
+    no integers. So may a sum that cancels, or the largest error; no number may where nothing is known of that."""
+    words = _NUMBER.split(before.texts)[1::2]
     ours, theirs, *others = (
-        [float(number) for number in _NUMBER.split(run.stdout)[1::2]] for run in (before, after, *nudged)
+        [float(number) for number in _NUMBER.split(run.texts)[1::2]] for run in (before, after, *nudged)
     )
     others = [numbers for numbers in others if len(numbers) == len(ours)]
     factor = roundings or ROUNDINGS.get(tolerance.kind, 0.0)
@@ -134,8 +134,12 @@ def compare_printed(
         moved = max((abs(numbers[at] - number) for numbers in others), default=0.0)
         relative = tolerance.relative if others and _REAL.search(word) else 0.0
         if not abs(number - other) <= max(relative * abs(number), factor * moved):
-            return replace(comparison, equal=False, reason="it prints other numbers")
+            return replace(comparison, equal=False, reason="it prints or writes other numbers")
     return comparison
+
+
+def _other_texts(before: Trial, after: Trial) -> str:
+    return "it writes other files" if before.stdout == after.stdout else "it prints something else"
 
 
 def same_words(text: str, other: str) -> bool:

@@ -24,6 +24,7 @@ from hipsynth.simulator.transfers import Transfer
 from hipsynth.toolchain import check_flags, sandbox
 from hipsynth.tuning.trial.repeated_main import repeat_main
 from hipsynth.tuning.trial.source_constants import apply_settings
+from hipsynth.tuning.trial.written_files import describe_written_files
 
 OUTPUT_BYTES = 1 << 20  # of stdout
 AS_INSTRUCTIONS = "-munsafe-fp-atomics"  # additions by atomics are instructions, not loops of compare-and-swap
@@ -75,8 +76,9 @@ class Conditions(MemoryChanges):
 @dataclass(frozen=True)
 class Trial:
     """Result of a trial. `status`: "ok" if the program ended by itself, with any exit code, else "failed" with a reason
-    of api.RunResult or of a failed compile. `kernels` have metrics and means per dispatch; `outputs` are digests, in
-    the order of events, and `recorded` the bytes of those that were kept, by their position in `outputs`.
+    of api.RunResult or of a failed compile. `written`: describe_written_files() of an exact run of a HIP program.
+    `kernels` have metrics and means per dispatch; `outputs` are digests, in the order of events, and `recorded` the
+    bytes of those that were kept, by their position in `outputs`.
     """
 
     status: RunStatus
@@ -84,6 +86,7 @@ class Trial:
     message: str = ""
     exit_code: int | None = None
     stdout: str = ""
+    written: str = ""
     kernels: tuple[KernelRecord, ...] = ()
     outputs: tuple[Output, ...] = ()
     recorded: Mapping[int, bytes] | None = None
@@ -100,6 +103,11 @@ class Trial:
     @property
     def ok(self) -> bool:
         return self.status == RunStatus.OK
+
+    @property
+    def texts(self) -> str:
+        """What the program printed, then what it wrote."""
+        return self.stdout + self.written
 
     @property
     def duration_ns(self) -> float:
@@ -133,12 +141,14 @@ def run_trial(text: str, target: Target, conditions: Conditions | None = None) -
         folder.mkdir()
         result = api.run_program(artefacts, device, folder, limits, arguments, observation=conditions.observation())
         recorded = _recorded_bytes(result.outputs, folder) if conditions.record_bytes else None
+        written = describe_written_files(folder) if conditions.exact else ""
     return Trial(
         result.status,
         result.reason,
         result.message.replace(str(job), "<scratch>"),
         result.exit_code,
         result.stdout,
+        written,
         measured_kernels(result.kernels, target.arch),
         result.outputs,
         recorded,

@@ -95,7 +95,7 @@ def _to_trial(conditions: Conditions, target: Target) -> Callable[[api.RunResult
         )
         recorded = {number: tensor.data for number, tensor in enumerate(tensors)}
         return Trial(
-            status, reason, message, result.exit_code, result.stdout, measured_kernels(result.kernels, target.arch),
+            status, reason, message, result.exit_code, result.stdout, "", measured_kernels(result.kernels, target.arch),
             outputs, recorded, result.races, result.unfenced, result.sampled, result.cpu_s, result.transfers,
             read_autotunings(folder), result.host_operators,
         )  # fmt: skip

@@ -233,7 +233,7 @@ class Verifier:
             why = why if exact is None else "sums by atomics, no further from exact ones than the original's"
             if exact is None:
                 comparison = compare(nudged=nudged_trials(self, conditions))
-            elif exact.equal and not conditions.redraw and before.stdout != after.stdout:
+            elif exact.equal and not conditions.redraw and before.texts != after.texts:
                 comparison = compare_printed(before, after, self.tolerance, nudged_trials(self, conditions), exact)
             else:
                 comparison = exact
@@ -246,13 +246,16 @@ class Verifier:
         return VerificationCheck(name, comparison.equal, f"arguments {size}: {reason}", comparison.error)
 
     def _ignore_times(self, before: Trial, after: Trial, conditions: Conditions) -> Trial:
-        """A candidate's run with the times that the original's prints."""
-        if not before.ok or not after.ok or before.stdout == after.stdout or conditions.redraw:
+        """A candidate's run with the times that the original's prints or writes."""
+        if not before.ok or not after.ok or before.texts == after.texts or conditions.redraw:
             return after
         retimed = self.reference_trial(replace(conditions, count=False))
         if not retimed.ok:
             return after
-        return replace(after, stdout=replace_printed_times(before.stdout, after.stdout, retimed.stdout))
+        stdout = replace_printed_times(before.stdout, after.stdout, retimed.stdout)
+        return replace(
+            after, stdout=stdout, written=replace_printed_times(before.written, after.written, retimed.written)
+        )
 
     def _unordered_outputs(self, conditions: Conditions) -> UnorderedOutputs:
         """The outputs whose order the original leaves to its atomics: they differ when its groups run in the order of

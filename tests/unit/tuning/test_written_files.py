@@ -1,0 +1,77 @@
+"""The files that a program writes are compared like what it prints."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from hipsynth.simulator.observation import RECORD_FILE
+from hipsynth.tuning.optimize.verification.verify import Verifier
+from hipsynth.tuning.trial import target_of
+from hipsynth.tuning.trial.written_files import TEXT_BYTES, describe_written_files
+
+WRITES = """#include <hip/hip_runtime.h>
+#include <cstdio>
+#include <sys/stat.h>
+__global__ void fill(int* to, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) to[i] = i;
+}
+int main() {
+  const int n = 4096;
+  int *to, last = 0;
+  hipEvent_t start, stop;
+  float ms = 0;
+  hipMalloc(&to, n * 4);
+  hipEventCreate(&start);
+  hipEventCreate(&stop);
+  hipEventRecord(start);
+  fill<<<n / 64, 64>>>(to, n);
+  hipEventRecord(stop);
+  hipEventSynchronize(stop);
+  hipEventElapsedTime(&ms, start, stop);
+  hipMemcpy(&last, to + n - 1, 4, hipMemcpyDeviceToHost);
+  mkdir("out", 0755);
+  FILE* log = fopen("out/log.csv", "w");
+  fprintf(log, "elements,last,ms\\n%d,%d,%g\\n", n, last, ms);
+  fclose(log);
+  FILE* raw = fopen("result.bin", "wb");
+  fwrite(&last, 4, 1, raw);
+  fclose(raw);
+  return 0;
+}
+"""
+FASTER = WRITES.replace("<<<n / 64, 64>>>", "<<<n / 256, 256>>>")
+
+
+def test_a_changed_file_fails_and_a_measured_time_in_one_does_not() -> None:
+    verifier = Verifier(WRITES, target_of("gfx942"), [()])
+    assert verifier.quick(FASTER).passed is True
+    for before, after in (
+        ("n, last, ms", "n, last - 1, ms"),  # another number
+        ("elements,last", "elements,first"),  # another word
+        ("fwrite(&last, 4", "fwrite(&n, 4"),  # another binary file
+        ('"result.bin"', '"other.bin"'),
+    ):
+        assert before in FASTER
+        check = verifier.quick(FASTER.replace(before, after))
+        assert check.passed is False and "it writes other files" in check.detail
+
+
+def test_whatever_a_program_leaves_is_described(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a.txt").write_text("1 2 3")
+    (tmp_path / "b.bin").write_bytes(b"1\0002")
+    (tmp_path / "long.txt").write_text("7" * (TEXT_BYTES + 1))
+    (tmp_path / RECORD_FILE).write_text("of the runtime library")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    (tmp_path / "circle").symlink_to("circle")
+    text = describe_written_files(tmp_path)
+    lines = dict(zip(text.splitlines()[::2], text.splitlines()[1::2], strict=True))
+    assert lines["file sub/a.txt:"] == "1 2 3"
+    for name in ("b.bin", "long.txt"):
+        digest = lines[f"file {name}:"]
+        assert len(digest) == 64 and digest.isalpha()
+    assert lines["file link:"] == "outside" and lines["file pipe:"] and "root" not in text
+    assert RECORD_FILE not in text and len(lines) == 6
