@@ -136,9 +136,9 @@ class ProfiledKernel:
     `reused` dispatches repeated earlier ones (docs/explanation/repeated-launches.md). With --lines: `registers`,
     `lines`, `loops`, the `instructions` that ran, and in `lines_without` the events that no instruction was seen to
     cause; they are of the kernel's launches in all shapes. With --what-if: `what_if`, the most first. For kernels of
-    a Triton script, `language` is "triton", `meta` holds the values of constexpr parameters and the compile
-    options (builds that differ in them are kernels of their own), and with --lines `ttgir` the lines of the kernel's
-    TTGIR, with the source lines that they come from.
+    a Triton script, `language` is "triton", `meta` holds "argument types", the values of constexpr parameters and the
+    compile options (builds that differ in them are kernels of their own), and with --lines `ttgir` the lines of the
+    kernel's TTGIR, with the source lines that they come from.
     """
 
     name: str

@@ -206,18 +206,16 @@ def test_a_matrix_product_passes_its_own_check(arch: str, tmp_path: Path) -> Non
     assert kernel.counters["SQ_INSTS_VALU_MFMA_MOPS_F16"] * 512 == 2 * 256**3
 
 
-@pytest.mark.full
 def test_builds_of_one_kernel_are_kept_apart(tmp_path: Path) -> None:
     result = profile_text(
         "x = torch.ones(1024, device='cuda')\nfor block in (256, 512): double[(1024 // block,)](x, BLOCK=block)\n"
-        "assert x.cpu().eq(4).all() and x.is_cuda and not x.cpu().is_cuda\n",
+        "assert x.cpu().eq(4).all() and x.is_cuda and not x.cpu().is_cuda\n"
+        "double[(4,)](x.half(), BLOCK=256)\n",
         tmp_path,
     )
     assert result.status == "ok" and result.exit_code == 0, result.message
-    assert [(kernel.name, kernel.meta["BLOCK"], kernel.grid[0]) for kernel in result.kernels] == [
-        ("double", 256, 4),
-        ("double", 512, 2),
-    ]
+    builds = [(kernel.meta["argument types"], kernel.meta["BLOCK"], kernel.grid[0]) for kernel in result.kernels]
+    assert builds == [("*fp32", 256, 4), ("*fp32", 512, 2), ("*fp16", 256, 4)]
 
 
 def test_each_build_of_a_kernel_has_lines_of_its_own(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from triton.backends.amd import driver
 from . import hip
 
 LARGEST = 2**63 - 1  # of a number in the result document
+TYPES = "argument types"  # a name that no parameter has
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "waves_per_eu", "matrix_instr_nonkdim", "kpack")
 
 
@@ -99,8 +100,10 @@ class Launcher(driver.HIPLauncher):  # type: ignore[misc]
 
 
 def kernel_meta(src: Any, metadata: Any) -> dict[str, bool | int | str]:
-    """The values of a kernel's constexpr parameters, and its compile options."""
-    meta: dict[str, bool | int | str] = {}
+    """What a build of a kernel was specialized for: the types of its arguments, as TYPES, the values of its constexpr
+    parameters, and its compile options."""
+    types = [str(kind) for kind in getattr(src, "signature", {}).values() if kind != "constexpr"]
+    meta: dict[str, bool | int | str] = {TYPES: " ".join(types)} if types else {}
     for path, value in getattr(src, "constants", {}).items():
         parameter = src.fn.params[path[0]] if isinstance(path, tuple) else None
         if parameter is not None and parameter.is_constexpr:
