@@ -17,7 +17,7 @@ from hipsynth.simulator.limits import RunLimits
 from hipsynth.simulator.scripts.prepare import package_versions, prepare_script
 from hipsynth.source.outline import loads_kernels
 from hipsynth.toolchain import CompileLimits, legacy_headers
-from hipsynth.toolchain.diagnostics import read_messages
+from hipsynth.toolchain.diagnostics import choose_clearer, read_messages
 from hipsynth.toolchain.project import CompileUnit, compile_project
 
 _RELOCATABLE = "-fgpu-rdc"
@@ -74,8 +74,8 @@ def build_project(
         ]
         try:
             return _build_sources(replace(project, sources=tuple(files)), arch, flags, folder, limits)
-        except CompileFailed:
-            raise error from None  # report the diagnostics of the first attempt, without the added headers
+        except CompileFailed as again:
+            raise choose_clearer(error, again) from None
 
 
 def _build_sources(project: Project, arch: str, flags: str, folder: Path, limits: CompileLimits | None) -> Artefacts:

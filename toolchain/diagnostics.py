@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from errno import ENOSPC
 
+from hipsynth.core.errors import CompileFailed
+
 _ERROR = re.compile(
     r"^(?P<file>[^\n:]+):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<message>[^\n]*)$", re.MULTILINE
 )
@@ -126,6 +128,13 @@ def read_messages(text: str) -> CompilerMessages:
         disk_full=os.strerror(ENOSPC) in text,
         older_name=bool(_OLDER_NAME.search(text)),
     )
+
+
+def choose_clearer(failure: CompileFailed, with_headers: CompileFailed) -> CompileFailed:
+    """Which of two failures says what is wrong: of the program as it is, or with added headers if that has fewer
+    errors: names that those declare are then no mistakes."""
+    before, after = (len(read_messages(one.diagnostics).errors) for one in (failure, with_headers))
+    return with_headers if after < before else failure
 
 
 def read_missing_header(text: str) -> str:

@@ -46,7 +46,7 @@ from hipsynth.source.includes import include_runtime, includes_own_files
 from hipsynth.source.names import short_name
 from hipsynth.source.outline import loads_kernels
 from hipsynth.toolchain import CompileLimits, compile_device, legacy_headers
-from hipsynth.toolchain.diagnostics import read_messages
+from hipsynth.toolchain.diagnostics import choose_clearer, read_messages
 
 MOST_PREVIEWS = 32  # launches of a program, unless it has more kernels and shapes
 MOST_SHAPES = 256  # of one kernel
@@ -88,8 +88,8 @@ def device_code(
                 raise
             try:
                 return compile_device_code(source, arch, f"{flags} {legacy_headers.older_flags(HIP)}", out, limits)
-            except CompileFailed:
-                raise error from None  # the first attempt's diagnostics are of the program as it is
+            except CompileFailed as again:
+                raise choose_clearer(error, again) from None
 
 
 def add_include_folder(flags: str, text: str, project: Project | None) -> str:

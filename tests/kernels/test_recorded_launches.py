@@ -22,6 +22,7 @@ from hipsynth.profiling.preview.launch import DeviceLaunch
 from hipsynth.profiling.preview.programs import device_code, find_launches, interpret_all
 from hipsynth.profiling.preview.record import HostCode, Recording, host_text
 from hipsynth.simulator import launch_record
+from hipsynth.simulator.build import build_text
 from hipsynth.simulator.devices import load_device
 from hipsynth.simulator.launch_record import FILE, parse_recording
 
@@ -494,3 +495,16 @@ def test_two_numbers_that_look_like_an_address_tell_launches_apart() -> None:
     )
     made = run(text)
     assert [launch.times for launch in made.launches] == [1, 1, 1]
+
+
+def test_errors_of_a_program_are_not_those_of_headers_it_lacks(tmp_path: Path) -> None:
+    text = """#include <hip/hip_runtime.h>
+__global__ void k(float* x, int n) { int i = threadIdx.x; assert(i < n); x[i] = 1 }
+int main() { return 0; }
+"""
+    with pytest.raises(CompileFailed) as previewed:
+        device_code(text, "gfx942", "-O3")
+    with pytest.raises(CompileFailed) as executed:
+        build_text(text, "program", "gfx942", "-O3", tmp_path)
+    for failure in (previewed.value, executed.value):
+        assert "expected ';'" in failure.diagnostics and "undeclared" not in failure.diagnostics
