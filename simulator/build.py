@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from hipsynth import toolchain
 from hipsynth.core.errors import BadInput, CompileFailed
@@ -20,6 +22,7 @@ from hipsynth.toolchain import CompileLimits, legacy_headers
 from hipsynth.toolchain.diagnostics import choose_clearer, read_messages
 from hipsynth.toolchain.project import CompileUnit, compile_project
 
+T = TypeVar("T")
 _RELOCATABLE = "-fgpu-rdc"
 LEAST_COMPILE_S = 10.0  # the headers alone take seconds on a slow machine
 
@@ -64,24 +67,40 @@ def build_project(
     if _RELOCATABLE in (words := shlex.split(flags)):
         project = replace(project, relocatable=True)
         flags = shlex.join(word for word in words if word != _RELOCATABLE)
+    first = project.sources[0]
+    if len(project.sources) == 1 and first.language == "hip" and not first.flags and not project.relocatable:
+        return build_runnable(first.path, arch, flags, folder, limits)
+
+    def build(with_older: bool) -> Artefacts:
+        return _build_sources(_add_older_headers(project) if with_older else project, arch, flags, folder, limits)
+
+    return _retry_with_headers(build)
+
+
+def _retry_with_headers(build: Callable[[bool], T]) -> T:
+    """`build(False)`; where that finds names undeclared, `build(True)`: with the headers that HIP's headers included
+    before release 7. Raises the clearer of two CompileFailed."""
     try:
-        return _build_sources(project, arch, flags, folder, limits)
+        return build(False)
     except CompileFailed as error:
         if not read_messages(error.diagnostics).unknown_name:
             raise
-        files = [
-            replace(file, flags=f"{file.flags} {legacy_headers.older_flags(file.language)}") for file in project.sources
-        ]
         try:
-            return _build_sources(replace(project, sources=tuple(files)), arch, flags, folder, limits)
+            return build(True)
         except CompileFailed as again:
             raise choose_clearer(error, again) from None
 
 
+def _add_older_headers(project: Project) -> Project:
+    return replace(
+        project,
+        sources=tuple(
+            replace(file, flags=f"{file.flags} {legacy_headers.older_flags(file.language)}") for file in project.sources
+        ),
+    )
+
+
 def _build_sources(project: Project, arch: str, flags: str, folder: Path, limits: CompileLimits | None) -> Artefacts:
-    first = project.sources[0]
-    if len(project.sources) == 1 and first.language == "hip" and not first.flags and not project.relocatable:
-        return build_runnable(first.path, arch, flags, folder, limits)
     units = [CompileUnit(file.path, file.language, f"{file.flags} {flags}".strip()) for file in project.sources]
     built = compile_project(
         units,
@@ -117,7 +136,19 @@ def build_file(
     source: Path, arch: str, flags: str, folder: Path, limits: CompileLimits | None = None
 ) -> tuple[Artefacts, dict[str, str]]:
     """As build_text, for a source file; quoted includes are searched in its folder. It may have no kernel if its host
-    code loads some."""
+    code loads some. If standard names are undeclared, it is compiled again as by build_project()."""
+
+    def build(with_older: bool) -> tuple[Artefacts, dict[str, str]]:
+        every_flag = f"{flags} {legacy_headers.older_flags(HIP)}" if with_older else flags
+        artefacts, provenance = _build_one(source, arch, every_flag, folder, limits)
+        return artefacts, {**provenance, "flags": flags} if with_older else dict(provenance)
+
+    return _retry_with_headers(build)
+
+
+def _build_one(
+    source: Path, arch: str, flags: str, folder: Path, limits: CompileLimits | None
+) -> tuple[Artefacts, Mapping[str, str]]:
     try:
         device = toolchain.compile_device(source, arch, flags, folder, limits=limits)
     except BadInput as error:
@@ -127,7 +158,7 @@ def build_file(
         return _build_host(source, flags, folder, limits), toolchain.find_toolchain().provenance() | identity
     host = toolchain.compile_host(source, flags, folder, runtime=library_path(), limits=limits)
     artefacts = Artefacts(host.executable, device.code_object, device.disassembly, toolchain.find_toolchain().objdump)
-    return artefacts, dict(device.provenance)
+    return artefacts, device.provenance
 
 
 def build_runnable(source: Path, arch: str, flags: str, folder: Path, limits: CompileLimits | None = None) -> Artefacts:
