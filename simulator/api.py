@@ -294,11 +294,11 @@ def _sandbox_failure(
     process: sandbox.SandboxResult, limits: RunLimits, bounds: sandbox.SandboxLimits
 ) -> tuple[Reason, str]:
     """(reason, message) if the sandbox or a signal ended the program, Reason.NONE and "" if it exited."""
-    if process.status == "timeout":
+    if process.status == sandbox.JobStatus.TIMEOUT:
         return Reason.TIMEOUT, _out_of_time(process.reason, limits)
     if process.reason == sandbox.JobEnd.INTERRUPTED:
         return Reason.INTERRUPTED, "stopped"
-    if process.status == "killed":
+    if process.status == sandbox.JobStatus.KILLED:
         return KILL_REASONS[process.reason], f"stopped by the sandbox: {_describe_limit(process.reason, bounds)}"
     if process.reason == sandbox.JobEnd.SIGNAL:
         return Reason.HOST_CRASH, f"the program died of {_signal_name(process.signal)}"

@@ -143,7 +143,7 @@ def _ask_driver(toolchain: Toolchain, arguments: Sequence[str], flags: Flags, li
             remedy=install_packages("clang-22", "lld-22", "llvm-22"),
         )
     errors = read_messages(result.stderr).errors
-    if errors or result.status != "ok":
+    if errors or result.status != sandbox.JobStatus.OK:
         messages = "; ".join(errors) or result.stderr.strip()[-300:]
         raise UsageError(
             f"the compiler does not accept the flags {flags.text!r}",
@@ -188,7 +188,7 @@ def run_tool(
     limit, MissingDependency if it cannot be started.
     """
     result = _start_compiler(toolchain, command, folder, limits, shows)
-    if result.status == "ok":
+    if result.status == sandbox.JobStatus.OK:
         return result.stderr
     if result.reason == sandbox.JobEnd.NOT_STARTED:
         raise MissingDependency(

@@ -168,7 +168,7 @@ def run_setup_commands(call: Invocation, folder: Path, around: Mapping[str, Path
         lines = lines.replace(str(root), view)
     environment = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
     result = sandbox.run_sandboxed(["/bin/sh", "-c", lines], folder, _PREPARING, env=environment, mounts=around)
-    if result.status == "ok":
+    if result.status == sandbox.JobStatus.OK:
         return ""
     end = f"exit code {result.exit_code}" if result.exit_code is not None else result.reason
     return f"its set-up commands failed: {end}"

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, TypedDict
+from typing import TypedDict
 
 MIB = 1 << 20
 OUTPUT_FACTOR = 64  # a program that writes so many times what is kept of its output is killed
 
-JobStatus = Literal["ok", "failed", "timeout", "killed"]
+
+class JobStatus(StrEnum):
+    """How a sandboxed job ended. Its JobEnd says why."""
+
+    OK = "ok"  # with exit code 0
+    FAILED = "failed"  # with an exit code or signal of its own, or without a start
+    TIMEOUT = "timeout"
+    KILLED = "killed"  # it exceeded another limit, or was stopped
 
 
 class JobEnd(StrEnum):
@@ -59,9 +66,7 @@ class SandboxLimits:
 
 @dataclass(frozen=True)
 class SandboxResult:
-    """`status`: ok (exit code 0) | failed (its own exit code or signal) | timeout | killed (a limit was exceeded, or it
-    was stopped). `isolated`: False if only the limits applied. `cut`: output beyond the limit was dropped.
-    """
+    """`isolated`: False if only the limits applied. `cut`: output beyond the limit was dropped."""
 
     status: JobStatus
     reason: JobEnd

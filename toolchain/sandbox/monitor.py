@@ -34,6 +34,11 @@ _SIGNAL_REASONS = {
 }
 
 
+def _stopped_status(reason: JobEnd) -> JobStatus:
+    """The status of a job that did not end by itself."""
+    return JobStatus.TIMEOUT if reason in TIME_LIMITS else JobStatus.KILLED
+
+
 class SandboxLost(Exception):
     """The sandbox could not be created; `args[0]` is what bubblewrap said."""
 
@@ -95,17 +100,18 @@ class Watch:
 
     def _judge_end(self, reason: JobEnd) -> tuple[JobStatus, JobEnd, int | None, int | None]:
         if reason:
-            return ("timeout" if reason in TIME_LIMITS else "killed"), reason, None, None
+            return _stopped_status(reason), reason, None, None
         assert self.ended
         if self.ended.error:
-            return "failed", JobEnd.NOT_STARTED, None, None
+            return JobStatus.FAILED, JobEnd.NOT_STARTED, None, None
         code = os.waitstatus_to_exitcode(self.ended.status)
         if code >= 0:
-            return ("ok", JobEnd.FINISHED, 0, None) if code == 0 else ("failed", JobEnd.EXIT_CODE, code, None)
+            status, reason = (JobStatus.FAILED, JobEnd.EXIT_CODE) if code else (JobStatus.OK, JobEnd.FINISHED)
+            return status, reason, code, None
         with contextlib.suppress(KeyError, ValueError):
             reason = _SIGNAL_REASONS[signal.Signals(-code)]
-            return ("timeout" if reason in TIME_LIMITS else "killed"), reason, None, -code
-        return "failed", JobEnd.SIGNAL, None, -code
+            return _stopped_status(reason), reason, None, -code
+        return JobStatus.FAILED, JobEnd.SIGNAL, None, -code
 
     def _collect_output(self) -> JobEnd:
         """Collects output until the job ends; returns the reason to kill it, or FINISHED."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hipsynth.toolchain.sandbox import bubblewrap, jail
-from hipsynth.toolchain.sandbox.limits import JobEnd, SandboxLimits, SandboxResult
+from hipsynth.toolchain.sandbox.limits import JobEnd, JobStatus, SandboxLimits, SandboxResult
 from hipsynth.toolchain.sandbox.monitor import OutputClosed, SandboxLost, Watch
 from hipsynth.toolchain.sandbox.mounts import view_of
 from hipsynth.toolchain.sandbox.stdin_pipe import feed_input
@@ -75,10 +75,10 @@ def _run_in_copy(leased: jail.Jail, scratch: Path, watch_job: Callable[[jail.Jai
         copied = workspace.copy_in(scratch)
     except WorkspaceFull:
         leased.usable = False
-        return SandboxResult("killed", JobEnd.DISK, None, None, "", "", 0.0, 0, True)
+        return SandboxResult(JobStatus.KILLED, JobEnd.DISK, None, None, "", "", 0.0, 0, True)
     result = watch_job(leased)
     if not workspace.copy_out(scratch, copied):
-        result = replace(result, status="killed", reason=JobEnd.MOVED)
+        result = replace(result, status=JobStatus.KILLED, reason=JobEnd.MOVED)
     leased.usable = leased.usable and workspace.clear()
     return result
 
@@ -87,7 +87,9 @@ def _run_in_place(leased: jail.Jail, scratch: Path, watch_job: Callable[[jail.Ja
     """Runs a job that nothing isolates in its folder itself."""
     place = _folder_identity(scratch)
     result = watch_job(leased)
-    return result if _folder_identity(scratch) == place else replace(result, status="killed", reason=JobEnd.MOVED)
+    if _folder_identity(scratch) == place:
+        return result
+    return replace(result, status=JobStatus.KILLED, reason=JobEnd.MOVED)
 
 
 def _folder_identity(folder: Path) -> tuple[int, int] | None:

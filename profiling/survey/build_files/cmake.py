@@ -167,11 +167,11 @@ class _Run:
         settings = [f"-D{name}={value}" for name, value in self._cache_variables().items()]
         quiet = ("--log-level=ERROR", "-Wno-author", "-Wno-deprecated", "-Wno-unused-cli")
         process = self._run_cmake([self.cmake, "-S", source, "-B", self.build, "-G", "Ninja", *quiet, *settings])
-        if process.status != "ok":
+        if process.status != sandbox.JobStatus.OK:
             return self._describe_failure(process)
         targets, names, folders = self._read_reply()
         built = self._run_cmake([self.ninja, "-C", self.build, "-t", "commands", *names])
-        if built.status != "ok":
+        if built.status != sandbox.JobStatus.OK:
             return self._describe_failure(built)
         plans = self._make_plans(built.stdout, {target.output: target for target in targets})
         return CMakeConfiguration(tuple(plans), frozenset(folders))
@@ -201,7 +201,7 @@ class _Run:
 
     def _describe_failure(self, process: sandbox.SandboxResult) -> CMakeConfiguration:
         """CMake's first error in one line, or the limit that it exceeded."""
-        if process.status in ("timeout", "killed"):
+        if process.status in (sandbox.JobStatus.TIMEOUT, sandbox.JobStatus.KILLED):
             return CMakeConfiguration(problem=f"CMake exceeded its limit on {process.reason}", stopped=True)
         error = _ERROR.search(process.stderr)
         message = process.stderr if error is None else ": ".join(filter(None, (error[1] or error[2], error[3])))

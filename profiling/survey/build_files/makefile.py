@@ -86,7 +86,7 @@ def dry_run(
             command, scratch / "work", _LIMITS, read_only=[view.root, *view.shows], env=environment,
             mounts={rocm.PLACE: tools},
         )  # fmt: skip
-    if process.status in ("timeout", "killed"):
+    if process.status in (sandbox.JobStatus.TIMEOUT, sandbox.JobStatus.KILLED):
         return ""
     if depth == 0:
         return process.stdout
