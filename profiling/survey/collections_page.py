@@ -14,7 +14,7 @@ from pathlib import Path
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import whole_file
 from hipsynth.core.reasons import Reason
-from hipsynth.profiling.survey.documents import FolderProvenance, SurveyConditions, SurveyRow
+from hipsynth.profiling.survey.documents import FolderProvenance, SurveyConditions, SurveyRow, SurveyStatus
 from hipsynth.profiling.survey.report import OUTSIDE, SurveyReport
 
 BEGIN, END = "<!-- survey: begin -->", "<!-- survey: end -->"
@@ -154,7 +154,7 @@ def count_rows(rows: Iterable[SurveyRow]) -> Counter[str]:
             "outside": row.compiled and row.reason in OUTSIDE,
             "able": able,
             "completed": able and row.completed,
-            "passed": row.status == "passed",
+            "passed": row.status == SurveyStatus.PASSED,
             "wrong": row.reason == Reason.SELF_CHECK_FAILED,
             "warned": row.completed and bool(row.warnings),
         }

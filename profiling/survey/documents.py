@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from hipsynth.core.reasons import Reason
 from hipsynth.simulator.budget_outcome import Spending, count_uncomputed
 
 
+class SurveyStatus(StrEnum):
+    """How a program ended: its self-check printed success; it exited normally without a self-check; it was ended at its
+    limit within a budget; or it failed. The reason beside it says why it did not complete."""
+
+    PASSED = "passed"
+    RAN = "ran"
+    PARTIAL = "partial"
+    FAILED = "failed"
+
+
+COMPLETED = (SurveyStatus.PASSED, SurveyStatus.RAN)
+
+
 @dataclass(frozen=True)
 class SurveyRow:
-    """One program. `status`: passed, ran, partial (ended at its limit within a budget) or failed; `evidence`: the
-    line of output that decided it.
+    """One program. `evidence`: the line of output that decided its `status`.
 
     `plan`: origin of its build plan: make, cmake, commands, script, guess; for Python files python or pytest. `kernels`
     have counters. `spending`: the launches of a program with a budget. `command`: a smaller start that fits the budget,
@@ -22,7 +35,7 @@ class SurveyRow:
     """
 
     program: str
-    status: str
+    status: SurveyStatus
     reason: Reason = Reason.NONE
     message: str = ""
     evidence: str = ""
@@ -51,7 +64,7 @@ class SurveyRow:
     @property
     def completed(self) -> bool:
         """Whether the program exited normally without a failed self-check."""
-        return self.status in ("passed", "ran")
+        return self.status in COMPLETED
 
     @property
     def executed_all(self) -> bool:

@@ -13,6 +13,7 @@ from hipsynth.core.folders import copy_folder
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.survey.build import BuildResult
 from hipsynth.profiling.survey.build_plan import Invocation, SurveyedProgram
+from hipsynth.profiling.survey.documents import SurveyStatus
 from hipsynth.profiling.survey.scripts import TESTS, write_test_runner
 from hipsynth.profiling.survey.self_check import RunVerdict, judge_run
 from hipsynth.simulator import api, devices
@@ -87,7 +88,7 @@ def try_call(
 
 def add_setup_problem(verdict: RunVerdict, problem: str) -> RunVerdict:
     """The verdict, with what went wrong before the run in its message; not if the program passed all the same."""
-    if not problem or verdict.status == "passed":
+    if not problem or verdict.status == SurveyStatus.PASSED:
         return verdict
     return replace(verdict, message="; ".join(filter(None, [verdict.message, problem])))
 

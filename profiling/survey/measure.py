@@ -12,6 +12,7 @@ from hipsynth.core.reasons import Reason
 from hipsynth.core.store import CorpusItem
 from hipsynth.profiling.survey.build import BuildResult, try_plans
 from hipsynth.profiling.survey.build_plan import Invocation, SurveyedProgram
+from hipsynth.profiling.survey.documents import COMPLETED
 from hipsynth.profiling.survey.execute import USAGE_CHARS, RunConditions, try_call
 from hipsynth.profiling.survey.further_sizes import ResizedInvocation, other_sizes
 from hipsynth.profiling.survey.labels import item_of, label_identity, program_record
@@ -100,7 +101,7 @@ def _run_resized(survey_run: SurveyRun, size: ResizedInvocation, scratch: Path) 
     )  # fmt: skip
     conditions = replace(conditions, limits=limits)
     verdict, run_result = try_call(survey_run.program, built, conditions, scratch / "view", size.call)
-    if verdict.status in ("passed", "ran") or run_result.reason == Reason.SETTLED:
+    if verdict.status in COMPLETED or run_result.reason == Reason.SETTLED:
         resized_run = SurveyRun(survey_run.program, built, conditions, size.call, run_result)
         return resized_run if run_result.kernels else None
     return None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from hipsynth.core.documents import from_json
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.survey.build_plan import NO_MAIN
-from hipsynth.profiling.survey.documents import SurveyConditions, SurveyDocument, SurveyRow, SurveyTotals
+from hipsynth.profiling.survey.documents import SurveyConditions, SurveyDocument, SurveyRow, SurveyStatus, SurveyTotals
 from hipsynth.simulator.budget_outcome import count_uncomputed
 
 # Failures caused by neither the program nor the simulator: these programs are not counted as "should run".
@@ -52,7 +52,7 @@ class SurveyReport:
             shrunk=sum(bool(row.shrunk) for row in able),
             kernels=sum(row.kernels for row in able),
             labels=sum(row.labels for row in able),
-            passed=sum(row.status == "passed" for row in able),
+            passed=sum(row.status == SurveyStatus.PASSED for row in able),
             self_check_failed=sum(row.reason == Reason.SELF_CHECK_FAILED for row in able),
         )
 

@@ -22,7 +22,7 @@ from hipsynth.profiling.survey.build import BuildResult, try_plans
 from hipsynth.profiling.survey.build_plan import SurveyedProgram
 from hipsynth.profiling.survey.collections_page import folder_provenance
 from hipsynth.profiling.survey.discover import find_programs
-from hipsynth.profiling.survey.documents import SurveyConditions, SurveyRow
+from hipsynth.profiling.survey.documents import COMPLETED, SurveyConditions, SurveyRow, SurveyStatus
 from hipsynth.profiling.survey.execute import ATTEMPTS, USAGE_CHARS, RunConditions, try_call, try_calls
 from hipsynth.profiling.survey.measure import Labels, SurveyRun, all_labels
 from hipsynth.profiling.survey.report import SurveyReport, row_of
@@ -198,14 +198,14 @@ def _survey_one(task: _Task, scratch: Path) -> tuple[SurveyRow, tuple[Labels, ..
     program, options = task.program, task.options
     reason, message = program.refusal
     if reason:
-        return SurveyRow(program.id, "failed", reason, message, key=task.key), ()
+        return SurveyRow(program.id, SurveyStatus.FAILED, reason, message, key=task.key), ()
     start = time.monotonic()
     is_script = is_script_plan(program.plans[0])
     built = prepare_plan(program) if is_script else _build_program(task, scratch / "build")
     row = SurveyRow(
-        program.id, "failed", built.reason, built.message, plan=built.plan.origin, files=len(built.plan.units) or 1,
-        build_s=round(time.monotonic() - start, 2), diagnostics=built.diagnostics, key=task.key,
-        libraries=built.libraries,
+        program.id, SurveyStatus.FAILED, built.reason, built.message, plan=built.plan.origin,
+        files=len(built.plan.units) or 1, build_s=round(time.monotonic() - start, 2),
+        diagnostics=built.diagnostics, key=task.key, libraries=built.libraries,
     )  # fmt: skip
     if built.artefacts is None:
         return row, ()
@@ -254,11 +254,7 @@ def _shrink_run(row: SurveyRow, survey_run: SurveyRun, options: SurveyOptions, s
                 continue
         view = scratch / f"shrunk{number}"
         verdict, smaller_run = try_call(program, smaller_build, survey_run.conditions, view, proposal.call)
-        if (
-            verdict.status in ("passed", "ran")
-            and smaller_run.dispatch_count
-            and not count_uncomputed(smaller_run.spending)
-        ):
+        if verdict.status in COMPLETED and smaller_run.dispatch_count and not count_uncomputed(smaller_run.spending):
             command = command_line(program.main, built.plan, root, proposal, options.budget_s)
             return replace(
                 row, shrunk=verdict.status, command=command, kernels=max(row.kernels, len(smaller_run.kernels))
@@ -266,16 +262,16 @@ def _shrink_run(row: SurveyRow, survey_run: SurveyRun, options: SurveyOptions, s
     return row
 
 
-def _output_tail(stdout: str, stderr: str, status: str) -> str:
+def _output_tail(stdout: str, stderr: str, status: SurveyStatus) -> str:
     """The last lines that a failed run printed."""
-    if status not in ("failed", "partial"):
+    if status in COMPLETED:
         return ""
     return "\n".join(part[-OUTPUT_CHARS:].strip() for part in (stdout, stderr) if part.strip())
 
 
 def _failed_row(task: _Task, error: Exception | None) -> SurveyRow:
     reason = error.reason if isinstance(error, HipsynthError) else Reason.INTERNAL_ERROR
-    return SurveyRow(task.program.id, "failed", reason, str(error), key=task.key)
+    return SurveyRow(task.program.id, SurveyStatus.FAILED, reason, str(error), key=task.key)
 
 
 # --- resuming ------------------------------------------------------------------------------------------------------

@@ -121,6 +121,7 @@ def executed(folder: Path, name: str) -> bool:
         (("{empty}", "--arch", "gfx1"), 2, "unknown architecture"),
         (("{full}", "--out", "{full}/good.hip"), 3, "not a survey report"),
         (("{full}", "--out", "{full}/other.json"), 3, "not a survey report"),
+        (("{full}", "--out", "{full}/perfect.json"), 3, "'perfect' is not a valid SurveyStatus"),
     ],
 )
 def test_bad_requests_have_a_reason(tmp_path: Path, arguments: tuple[str, ...], code: int, message: str) -> None:
@@ -129,6 +130,8 @@ def test_bad_requests_have_a_reason(tmp_path: Path, arguments: tuple[str, ...], 
     full.mkdir()
     (full / "good.hip").write_text(MAIN)
     (full / "other.json").write_text('{"programs": [{"of": "another version"}], "conditions": {"timeout_s": 1}}')
+    perfect = {"program": "good.hip", "status": "perfect"}
+    (full / "perfect.json").write_text(json.dumps({"programs": [perfect], "conditions": {"timeout_s": 1}}))
     done = synth("survey", *(word.format(empty=empty, full=full) for word in arguments))
     assert done.returncode == code and message in done.stderr and "Traceback" not in done.stderr
 
