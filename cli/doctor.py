@@ -47,13 +47,15 @@ def command(check: bool, as_json: bool) -> int:
 
 
 def _print_table(components: Sequence[Component]) -> None:
+    from hipsynth.cli.doctor_checks import ComponentStatus
+
+    marks = {ComponentStatus.OK: "ok", ComponentStatus.MISSING: "--", ComponentStatus.BROKEN: "!!"}
     group = ""
     for part in components:
         if part.group != group:
             group = part.group
             click.echo(group)
-        mark = {"ok": "ok", "missing": "--", "broken": "!!"}[part.status]
-        click.echo(f"  {mark}  {part.name:<20} {part.version}".rstrip())
-        if part.status != "ok":
+        click.echo(f"  {marks[part.status]}  {part.name:<20} {part.version}".rstrip())
+        if part.status != ComponentStatus.OK:
             click.echo(f"      {part.status}: {part.cost}")
             click.echo(f"      try: {part.remedy}")

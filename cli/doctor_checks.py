@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from hipsynth.cli import doctor_isolation
@@ -25,13 +26,21 @@ SETUP = set_up_by()
 TREE = set_up_by("python -m hipsynth.toolchain")
 
 
+class ComponentStatus(StrEnum):
+    """Whether a component is there and works."""
+
+    OK = "ok"
+    MISSING = "missing"
+    BROKEN = "broken"
+
+
 @dataclass(frozen=True)
 class Component:
-    """One component. `status` is "ok", "missing" or "broken"; the default workflow needs the `required` ones."""
+    """One component; the default workflow needs the `required` ones."""
 
     name: str
     group: str
-    status: str
+    status: ComponentStatus
     version: str
     required: bool
     cost: str  # what does not work without it
@@ -84,7 +93,7 @@ def examine_components(*, compile_headers: bool = False) -> list[Component]:
 
 def missing_required(components: list[Component]) -> list[Component]:
     """The missing parts that the default workflow (generate, profile on `sim`, train, predict) requires."""
-    return [component for component in components if component.required and component.status != "ok"]
+    return [component for component in components if component.required and component.status != ComponentStatus.OK]
 
 
 def _examine_component(check: _Check) -> Component:
@@ -92,8 +101,9 @@ def _examine_component(check: _Check) -> Component:
         state = check.look()
     except (OSError, HipsynthError, subprocess.SubprocessError) as error:
         state = _ComponentState(str(error).splitlines()[0][:120], broken=True)
-    status = "missing" if state is None else "broken" if state.broken else "ok"
-    version = state.version if state else ""
+    status, version = ComponentStatus.MISSING, ""
+    if state is not None:
+        status, version = ComponentStatus.BROKEN if state.broken else ComponentStatus.OK, state.version
     return Component(check.name, check.group, status, version, check.required, check.cost, check.remedy)
 
 
@@ -332,7 +342,8 @@ def _isolation_components() -> list[Component]:
     cost = "programs that are not yours could do harm; run, profile and survey start none, or fewer limits hold"
     return [
         Component(
-            fact.name, "isolation", "broken" if fact.problem else "ok", fact.problem[:160] or fact.value, False, cost,
+            fact.name, "isolation", ComponentStatus.BROKEN if fact.problem else ComponentStatus.OK,
+            fact.problem[:160] or fact.value, False, cost,
             "apt-get install bubblewrap, or see docs/explanation/security.md",
         )
         for fact in doctor_isolation.isolation_facts()
@@ -421,7 +432,7 @@ def _compile_probe(name: str, probe: tuple[str, str]) -> Component:
             for arch in locate.compilable_archs():
                 compile_device(source, arch, "-O1", folder, limits=CompileLimits(time_s=60))
         except HipsynthError as error:
-            return Component(
-                f"{name} compiles", "compiled", "broken", (error.cause or error.what)[:120], False, cost, SETUP
-            )
-    return Component(f"{name} compiles", "compiled", "ok", ", ".join(locate.compilable_archs()), False, cost, SETUP)
+            problem = (error.cause or error.what)[:120]
+            return Component(f"{name} compiles", "compiled", ComponentStatus.BROKEN, problem, False, cost, SETUP)
+    archs = ", ".join(locate.compilable_archs())
+    return Component(f"{name} compiles", "compiled", ComponentStatus.OK, archs, False, cost, SETUP)
