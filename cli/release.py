@@ -157,7 +157,7 @@ def verify(release: Path, row: str, sample: int, as_json: bool) -> int:
     RELEASE is corpus/release/v1 of the checkout if it is not given. Exits with 5 if anything differs.
     """
     from hipsynth.core.store.release import Release
-    from hipsynth.synth.release.verify import ReleaseVerification, check_seeds, choose_ids, find_leaks
+    from hipsynth.synth.release.verify import RebuildStatus, ReleaseVerification, check_seeds, choose_ids, find_leaks
     from hipsynth.synth.release.verify import verify_labels as rebuild
 
     opened = Release.load(_existing_folder(release))
@@ -165,7 +165,7 @@ def verify(release: Path, row: str, sample: int, as_json: bool) -> int:
     progress = Progress("verify", len(ids))
     rebuilt = rebuild(opened, ids, progress.step)
     progress.close()
-    wrong = [difference for difference in rebuilt if difference.status != "same"]
+    wrong = [difference for difference in rebuilt if difference.status != RebuildStatus.SAME]
     crossing = [] if row else find_leaks(opened)
     seeds = check_seeds(opened, ids)
     foreign = [check for check in seeds if check.programs]

@@ -8,6 +8,7 @@ import json
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,24 +39,40 @@ TRAINED_ON = ("train", "validation")
 TESTS = ("test", "unseen_families", "unseen_devices")
 
 
+class RebuildStatus(StrEnum):
+    """Whether a rebuilt row has the stored values; FAILED if it could not be rebuilt."""
+
+    SAME = "same"
+    DIFFERS = "differs"
+    FAILED = "failed"
+
+
+class SeedStatus(StrEnum):
+    """Whether the programs of a shard are those of its seed; NOT_CHECKED if another version of the generator drew
+    them."""
+
+    SAME = "same"
+    DIFFERS = "differs"
+    NOT_CHECKED = "not checked"
+
+
 @dataclass
 class RebuildCheck:
     """What rebuilding the rows of one id gave: `differences` name the columns with the stored and the rebuilt value."""
 
     id: str
     program: str
-    status: str  # "same" | "differs" | "failed"
+    status: RebuildStatus
     differences: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class SeedCheck:
-    """Whether the programs of a shard are those of its seed: "same", "differs" (`programs` are the ids that the seed
-    does not give), or "not checked", because another version of the generator drew them."""
+    """A shard's programs compared with those of its seed: `programs` are the ids that the seed does not give."""
 
     shard: int
-    status: str
+    status: SeedStatus
     programs: tuple[str, ...] = ()
 
 
@@ -94,7 +111,7 @@ def verify_labels(release: Release, ids: Sequence[str], note: Callable[[str], No
         except HipsynthError as error:
             if error.exit_code == 4:
                 raise
-            differences.append(RebuildCheck(key, program["id"], "failed", notes=[str(error)]))
+            differences.append(RebuildCheck(key, program["id"], RebuildStatus.FAILED, notes=[str(error)]))
         note(key)
     return differences
 
@@ -111,17 +128,17 @@ def check_seeds(release: Release, ids: Sequence[str]) -> list[SeedCheck]:
         if origin is None:
             continue
         if origin.grammar != grammar_digest():
-            checks.append(SeedCheck(shard, "not checked"))
+            checks.append(SeedCheck(shard, SeedStatus.NOT_CHECKED))
             continue
         of_seed = {program.id for program in generate_programs(origin.programs, origin.seed, runs=origin.sizes)}
         stored = set(programs.filter(pc.equal(programs["shard"], shard))["id"].to_pylist())
         foreign = tuple(sorted(stored - of_seed))
-        checks.append(SeedCheck(shard, "differs" if foreign else "same", foreign))
+        checks.append(SeedCheck(shard, SeedStatus.DIFFERS if foreign else SeedStatus.SAME, foreign))
     return checks
 
 
 def _check_program(release: Release, rows: Sequence[StoredRow], stored: StoredRow) -> RebuildCheck:
-    result = RebuildCheck(rows[0]["id"], stored["id"], "same")
+    result = RebuildCheck(rows[0]["id"], stored["id"], RebuildStatus.SAME)
     program = _regenerate_program(stored, result)
     target = Target(rows[0]["arch"], rows[0]["flags"], rows[0]["device"])
     run = next(run for run in program.runs if shlex.join(run.arguments) == rows[0]["arguments"])
@@ -138,7 +155,8 @@ def _check_program(release: Release, rows: Sequence[StoredRow], stored: StoredRo
         if value != label_model.current_version(tools[name])
     ]
     if job_result.status != RunStatus.OK:
-        result.status, result.differences = "failed", [f"{job_result.reason}: {job_result.message}"]
+        result.status = RebuildStatus.FAILED
+        result.differences = [f"{job_result.reason}: {job_result.message}"]
         return result
     kernels = [with_sure_labels(kernel, target.arch) for kernel in job_result.kernels]
     rebuilt = _as_stored(
@@ -147,7 +165,7 @@ def _check_program(release: Release, rows: Sequence[StoredRow], stored: StoredRo
         rows[0]["shard"],
     )
     result.differences += _column_differences(rows, rebuilt)
-    result.status = "differs" if result.differences else "same"
+    result.status = RebuildStatus.DIFFERS if result.differences else RebuildStatus.SAME
     return result
 
 
