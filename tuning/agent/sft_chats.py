@@ -26,6 +26,7 @@ from hipsynth.tuning.agent.prompts import (
     tool_result_message,
 )
 from hipsynth.tuning.agent.trace import MessageLine, OutcomeLine, RunLine, TraceLine
+from hipsynth.tuning.optimize.documents import SearchStatus
 from hipsynth.tuning.optimize.move_order import order_moves
 from hipsynth.tuning.optimize.move_values import (
     LIKELY_GAIN,
@@ -253,7 +254,7 @@ def from_trace(lines: Sequence[TraceLine]) -> ChatSample:
     """A model's run as a sample, if its answer was verified as faster. Raises NotTeachable otherwise."""
     outcome = next((line for line in reversed(lines) if isinstance(line, OutcomeLine)), None)
     first = next((line for line in lines if isinstance(line, RunLine)), None)
-    if outcome is None or first is None or outcome.status != "improved":
+    if outcome is None or first is None or outcome.status != SearchStatus.IMPROVED:
         reason = Reason.UNFINISHED if outcome is None or first is None else Reason.UNCHANGED
         raise NotTeachable("the run has no verified gain", reason=reason)
     messages = [_with_objects(line.message) for line in lines if isinstance(line, MessageLine)]

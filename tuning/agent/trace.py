@@ -12,6 +12,7 @@ from hipsynth.core.documents import JsonObject, from_json
 from hipsynth.core.errors import BadInput
 from hipsynth.core.json_lines import append_json_line, read_json_lines
 from hipsynth.tuning.agent.prompts import ChatTurn
+from hipsynth.tuning.optimize.documents import SearchStatus
 from hipsynth.tuning.tools import ToolSession, Version
 
 
@@ -60,7 +61,7 @@ class OutcomeLine:
 
     ended: str
     best: str
-    status: str
+    status: SearchStatus
     reason: str
     speedup: float
     verified: JsonObject = field(default_factory=dict)
@@ -128,7 +129,8 @@ def _read_line(row: dict[str, Any]) -> TraceLine:
     if kind == "program":
         return ProgramLine(from_json(Version, members["program"]))
     if kind == "outcome":
-        return OutcomeLine(**{**members, "speedup": float(members["speedup"])})
+        status, speedup = SearchStatus(members["status"]), float(members["speedup"])
+        return OutcomeLine(**{**members, "status": status, "speedup": speedup})
     raise ValueError("its kind is unknown")
 
 

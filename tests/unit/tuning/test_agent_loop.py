@@ -172,7 +172,15 @@ def test_the_trace_of_another_run_is_refused(tmp_path: Path) -> None:
         drive_model(OptimizeRequest(TEXT, target_of("gfx942")), Client(server.url), AgentSettings("m"), path)
 
 
-@pytest.mark.parametrize("line", ['{"kind": "message"}', '{"kind": "program", "program": {}}', '{"kind": "other"}'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"kind": "message"}',
+        '{"kind": "program", "program": {}}',
+        '{"kind": "other"}',
+        '{"kind": "outcome", "ended": "", "best": "", "status": "perfect", "reason": "", "speedup": 1.0}',
+    ],
+)
 def test_a_line_that_no_run_writes_is_refused(tmp_path: Path, line: str) -> None:
     path = tmp_path / "run.jsonl"
     path.write_text(line + "\n")
