@@ -24,7 +24,7 @@ from hipsynth.training.data.dataset import (
 )
 from hipsynth.training.data.training_set import describe_training_set, write_training_set
 from hipsynth.training.models.config import Config
-from hipsynth.training.models.model_record import RECORD, ModelRecord, finished_already
+from hipsynth.training.models.model_record import RECORD, ModelRecord, TrainingStatus, finished_already
 from hipsynth.training.models.train import training_fingerprint
 
 BASE = "analytic"
@@ -78,7 +78,7 @@ def _describe_model(
     used = [*parts["train"], *parts["valid"]]
     return {
         "version": 1,
-        "status": "finished",
+        "status": TrainingStatus.FINISHED,
         "fingerprint": fingerprint,
         "config": asdict(config),
         "base": BASE,

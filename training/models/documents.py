@@ -16,7 +16,7 @@ from hipsynth.core.tabular import Row, TabularDocument, shape_text
 from hipsynth.profiling.metrics.roofline import THROUGHPUT, PlottedKernel, RooflinePlot, RooflinePosition
 from hipsynth.profiling.reports.documents import ProgramIdentity
 from hipsynth.training.models.config import Config
-from hipsynth.training.models.model_record import RECORD, ModelRecord
+from hipsynth.training.models.model_record import RECORD, ModelRecord, TrainingStatus
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,14 +165,14 @@ class ReinforcementRun:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainDocument:
-    """A trained model: the record of its folder `model`. `status`: "finished" or "already finished"; `config`: the
-    recipe; `fingerprint` identifies recipe and samples. `samples`, `too_long` (for the context) and `leak` (share of
-    them that the model was trained on) are by part. `thresholds` (of the analytic predictor): the smallest log ratio by
-    which a quantity is corrected, null where none is. `share_of_peak`: of the device's matrix operations per second."""
+    """A trained model: the record of its folder `model`. `config`: the recipe; `fingerprint` identifies recipe and
+    samples. `samples`, `too_long` (for the context) and `leak` (share of them that the model was trained on) are by
+    part. `thresholds` (of the analytic predictor): the smallest log ratio by which a quantity is corrected, null where
+    none is. `share_of_peak`: of the device's matrix operations per second."""
 
     model: str
     version: int
-    status: str
+    status: TrainingStatus
     fingerprint: str
     config: Config
     base: str

@@ -22,7 +22,13 @@ from hipsynth.core.installation import missing_package
 from hipsynth.training.models.base import load_trained, torch_or_missing
 from hipsynth.training.models.config import Config
 from hipsynth.training.models.model_card import finish_folder
-from hipsynth.training.models.model_record import ModelRecord, RolloutFigures, finished_already, model_record
+from hipsynth.training.models.model_record import (
+    ModelRecord,
+    RolloutFigures,
+    TrainingStatus,
+    finished_already,
+    model_record,
+)
 from hipsynth.training.models.monitor import Progress
 from hipsynth.training.models.trainer import (
     CHECKPOINTS,
@@ -106,7 +112,7 @@ def train_by_rollouts(
     config: Config, out: Path, base: TrainedBase, task: RolloutTask, progress: Progress | None = None
 ) -> ModelRecord:
     """Reinforces a model and writes the model folder `out`; returns its record, with what still holds of the base's,
-    and `status` "already finished" if the folder holds this model. An interrupted call goes on from its last
+    and `status` ALREADY_FINISHED if the folder holds this model. An interrupted call goes on from its last
     checkpoint. Raises MissingDependency without trl, UsageError (`out` holds another model)."""
     fingerprint = _fingerprint_rollouts(config, base, task.prompts)
     if (existing := finished_already(out, fingerprint)) is not None:
@@ -125,7 +131,7 @@ def train_by_rollouts(
         "context": of_base["context"],
         "view": of_base["view"],
         "lineages": of_base["lineages"],
-        "status": "finished",
+        "status": TrainingStatus.FINISHED,
         "fingerprint": fingerprint,
         "config": asdict(config),
         "base": config.base,

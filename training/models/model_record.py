@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import TypedDict, cast
 
@@ -11,6 +12,13 @@ from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.files import SOURCE_BYTES, read_regular
 
 RECORD = "hipsynth.json"
+
+
+class TrainingStatus(StrEnum):
+    """Whether a call trained the model, or its folder held it already."""
+
+    FINISHED = "finished"
+    ALREADY_FINISHED = "already finished"
 
 
 class RolloutFigures(TypedDict):
@@ -27,7 +35,7 @@ class ModelRecord(TypedDict, total=False):
     """
 
     version: int
-    status: str
+    status: TrainingStatus
     task: str
     fingerprint: str
     base: str
@@ -96,4 +104,4 @@ def finished_already(out: Path, fingerprint: str) -> ModelRecord | None:
             f"{out} holds a model trained with other settings or another corpus",
             remedy="give another --out, or remove that folder",
         )
-    return {**existing, "status": "already finished"}
+    return {**existing, "status": TrainingStatus.ALREADY_FINISHED}

@@ -18,7 +18,7 @@ from hipsynth.training.data.encode import TrainingExample
 from hipsynth.training.models.base import ADAPTER, load_base, torch_or_missing, trained_base
 from hipsynth.training.models.config import Config
 from hipsynth.training.models.model_card import finish_folder
-from hipsynth.training.models.model_record import ModelRecord, finished_already, model_record
+from hipsynth.training.models.model_record import ModelRecord, TrainingStatus, finished_already, model_record
 from hipsynth.training.models.monitor import Progress
 from hipsynth.training.models.trainer import CHECKPOINTS, adapt_model, fit_model, package_versions, prepare_deepspeed
 
@@ -54,7 +54,7 @@ def train_supervised(
     finish: Callable[[Path, ModelRecord], None] = finish_folder,
 ) -> ModelRecord:
     """Trains on samples and writes the model folder `out`, at its end by `finish`; returns its record, with `status`
-    "already finished" if the folder holds this model. An interrupted call goes on from its last checkpoint. Raises
+    ALREADY_FINISHED if the folder holds this model. An interrupted call goes on from its last checkpoint. Raises
     UsageError (`out` holds another model), MissingDependency (packages or base)."""
     check_adapter_base(config)
     fingerprint = _identify_training(samples.fingerprint, config.base)
@@ -105,7 +105,7 @@ def recipe_facts(config: Config, fingerprint: str) -> ModelRecord:
     """What the record of a finished training says of its recipe and its packages."""
     return {
         "version": 1,
-        "status": "finished",
+        "status": TrainingStatus.FINISHED,
         "task": config.task,
         "fingerprint": fingerprint,
         "config": asdict(config),

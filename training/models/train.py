@@ -57,7 +57,7 @@ def train_model(
     """Trains on the training part of a corpus and writes the model folder `out`; returns its record.
 
     Repeating an interrupted call resumes from the last checkpoint; for a finished model it returns the record with
-    `status` "already finished". `samples`, if given, are used instead of reading `corpus`; `divide` makes the parts.
+    `status` ALREADY_FINISHED. `samples`, if given, are used instead of reading `corpus`; `divide` makes the parts.
     Raises BadInput (no training samples, a leak), UsageError (`out` holds another model), MissingDependency (packages
     or base).
     """
