@@ -133,7 +133,7 @@ def read_messages(text: str) -> CompilerMessages:
 def choose_clearer(failure: CompileFailed, with_headers: CompileFailed) -> CompileFailed:
     """Which of two failures says what is wrong: of the program as it is, or with added headers if that has fewer
     errors: names that those declare are then no mistakes."""
-    before, after = (len(read_messages(one.diagnostics).errors) for one in (failure, with_headers))
+    before, after = (len(read_messages(error.diagnostics).errors) for error in (failure, with_headers))
     return with_headers if after < before else failure
 
 

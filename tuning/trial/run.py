@@ -142,24 +142,12 @@ def run_trial(text: str, target: Target, conditions: Conditions | None = None) -
         result = api.run_program(artefacts, device, folder, limits, arguments, observation=conditions.observation())
         recorded = _recorded_bytes(result.outputs, folder) if conditions.record_bytes else None
         written = describe_written_files(folder) if conditions.exact else ""
+    message = result.message.replace(str(job), "<scratch>")
     return Trial(
-        result.status,
-        result.reason,
-        result.message.replace(str(job), "<scratch>"),
-        result.exit_code,
-        result.stdout,
-        written,
-        measured_kernels(result.kernels, target.arch),
-        result.outputs,
-        recorded,
-        result.races,
-        result.unfenced,
-        result.sampled,
-        result.cpu_s,
-        result.transfers,
-        build_s=build_s,
-        shapes=result.shapes,
-    )
+        result.status, result.reason, message, result.exit_code, result.stdout, written,
+        measured_kernels(result.kernels, target.arch), result.outputs, recorded, result.races, result.unfenced,
+        result.sampled, result.cpu_s, result.transfers, build_s=build_s, shapes=result.shapes,
+    )  # fmt: skip
 
 
 def _prepare_text(text: str, conditions: Conditions) -> tuple[str, tuple[str, ...]]:
