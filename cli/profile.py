@@ -31,7 +31,9 @@ from hipsynth.cli.profile_folder import profile_folder
 from hipsynth.cli.programs import (
     ProgramCommand,
     check_script_options,
+    environment_option,
     missing_file_hint,
+    read_environment,
     source_options,
     split_argv,
 )
@@ -90,6 +92,7 @@ OPTIONS_OF_ONE = {
     "as_csv": "--csv",
     "counters": "--counters",
     "output": "--output",
+    "environment": "--env",
     "asm": "--asm",
     "ttgir": "--ttgir",
     "values": "--value",
@@ -113,6 +116,7 @@ class MeasurementOptions(TypedDict):
     grid: tuple[int, int, int] | None
     block: tuple[int, int, int] | None
     values: tuple[str, ...]
+    environment: tuple[str, ...]
     kernel_pattern: str
     top: int | None
     metric_patterns: tuple[str, ...]
@@ -130,6 +134,7 @@ class MeasurementOptions(TypedDict):
 @click.command(cls=ProgramCommand, epilog=EPILOG)
 @click.argument("argv", nargs=-1, required=True, metavar="PATH... [-- ARGS...]")
 @source_options
+@environment_option
 @click.option(
     "--out",
     type=NamedPath(file_okay=False, path_type=Path),
@@ -265,6 +270,7 @@ def command(
             raise
         problem = f"{error.what} (a folder of programs for a corpus needs --out)"
         raise UsageError(problem, cause=error.cause, remedy=error.remedy or "name the program's files") from None
+    program = replace(program, environment=read_environment(options["environment"]))
     return _profile_program(program, wanted, flags, limits, lines, options)
 
 

@@ -14,6 +14,7 @@ import click
 from hipsynth.cli.options import NamedPath
 from hipsynth.core.errors import UsageError
 from hipsynth.core.languages import SOURCE_SUFFIXES
+from hipsynth.library.arguments import list_environment
 from hipsynth.library.programs import check_hip_only, has_script_suffix
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -44,6 +45,23 @@ def _options_of(command: click.Command, ctx: click.Context) -> set[str]:
 
 
 include_option = click.option("-I", "includes", multiple=True, metavar="FOLDER", help="Look for headers there too.")
+
+
+environment_option = click.option(
+    "--env", "environment", multiple=True, metavar="NAME[=VALUE]",
+    help="Set a variable of the program's environment; without a value, as it is here.",
+)  # fmt: skip
+
+
+def read_environment(words: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """The variables that --env sets. Raises UsageError for one that is not set here, or that cannot be set."""
+    variables: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name and not equals and name not in os.environ:
+            raise UsageError(f"--env {name}: is not set here", remedy=f"--env {name}=VALUE")
+        variables[name] = value if equals else os.environ.get(name, "")
+    return list_environment("--env", variables)
 
 
 define_option = click.option(

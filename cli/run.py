@@ -7,6 +7,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,9 @@ from hipsynth.cli.output import print_json, reason_text
 from hipsynth.cli.programs import (
     ProgramCommand,
     check_script_options,
+    environment_option,
     missing_file_hint,
+    read_environment,
     source_options,
     split_argv,
 )
@@ -88,6 +91,7 @@ LISTED = 8
 @one_target_options
 @click.option("--flags", default="-O3", show_default=True, help="Compiler flags.")
 @source_options
+@environment_option
 @sandbox_option
 @click.option(
     "--keep", type=NamedPath(file_okay=False, path_type=Path), help="New folder for a copy of the files it writes."
@@ -106,6 +110,7 @@ def command(
     defines: tuple[str, ...],
     includes: tuple[str, ...],
     project: Path | None,
+    environment: tuple[str, ...],
     sandboxed: bool,
     keep: Path | None,
     memory: float,
@@ -148,8 +153,10 @@ def command(
         reuse=not races,
     )
     observation = Observation(races=True, outputs=False) if races else None
+    variables = read_environment(environment)
     hold, compiling = click.get_current_context().with_resource, compile_limits(limits)
     program = locate_program(paths, args, arch, hold, includes=includes, project=project, limits=compiling, flags=flags)
+    program = replace(program, environment=variables)
     created_files: list[str] = []
     omitted: list[str] = []
     with scratch_folder() as scratch, sandbox.job_folder() as job:

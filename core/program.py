@@ -76,6 +76,7 @@ class Project:
     # Files that its arguments name and that it may read where they are. What the user typed may lie anywhere; what a
     # build file names lies in its folder (see named_files).
     readable: frozenset[Path] = frozenset()
+    environment: tuple[tuple[str, str], ...] = ()  # variables that the user sets for it
     relocatable: bool = False  # -fgpu-rdc: the device code of all files is linked together
     # The folders that its files may include from; None: each file's own folder and those that its flags name.
     roots: tuple[Path, ...] | None = None

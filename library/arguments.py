@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
@@ -15,6 +16,8 @@ Words = Sequence[Word]
 Folders = str | Path | Sequence[str | Path]
 Defines = Sequence[str] | Mapping[str, str | int | float]
 MOST_INTEGER = 1 << 64
+# What a program's environment holds in any case: where it runs, and its device.
+_SET_HERE = re.compile(r"LD_\w*|HIPSYNTH_\w*|PATH|HOME|TMPDIR|TRITON_(?:LIBHIP_PATH|CACHE_DIR)")
 
 
 def list_words(keyword: str, words: Words) -> tuple[str, ...]:
@@ -39,6 +42,17 @@ def list_defines(defines: Defines) -> tuple[str, ...]:
     if isinstance(defines, Mapping):
         return tuple(f"{name}={value}" for name, value in defines.items())
     return list_words("defines", defines)
+
+
+def list_environment(keyword: str, variables: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
+    """Variables of a program's environment. Raises UsageError for what is no name, and what is not the caller's to
+    set."""
+    for name, value in (variables or {}).items():
+        if not name or "=" in name or "\0" in f"{name}{value}":
+            raise UsageError(f"{keyword}: {name!r} is no variable's name, or holds a null byte")
+        if _SET_HERE.fullmatch(name):
+            raise UsageError(f"{keyword}: {name} cannot be set", cause="the sandbox or the virtual GPU needs it")
+    return tuple((name, str(value)) for name, value in (variables or {}).items())
 
 
 def with_defines(flags: str, defines: Sequence[str]) -> str:

@@ -19,6 +19,7 @@ from hipsynth.library.arguments import (
     check_positive,
     check_values,
     list_defines,
+    list_environment,
     list_folders,
     list_words,
     with_defines,
@@ -65,6 +66,7 @@ def profile(
     args: Words = (),
     defines: Defines = (),
     includes: Folders = (),
+    env: Mapping[str, str] | None = None,
     project: str | Path | None = None,
     grid: Shape | None = None,
     block: Shape | None = None,
@@ -85,10 +87,11 @@ def profile(
     """Compile a program, execute its kernels on the CPU, and count what the hardware counts.
 
     `path` is a HIP file, all files of a program, a folder with build files, or a Python script with Triton kernels;
-    `args` are its arguments, `defines` macros (`{"N": 64}`), `project` the folder whose build files say how `path` is
-    built. Several names of `arch`, `device` and `flags` give a result for each combination; without `arch` and
-    `device`, one each for gfx90a and gfx942. `grid`, `block` and `values` are for kernels without main(). Of the
-    kernels, those with `kernel` in their name are kept, and the `top` that take most time (0: all).
+    `args` are its arguments, `env` variables of its environment, `defines` macros (`{"N": 64}`), `project` the folder
+    whose build files say how `path` is built. Several names of `arch`, `device` and `flags` give a result for each
+    combination; without `arch` and `device`, one each for gfx90a and gfx942. `grid`, `block` and `values` are for
+    kernels without main(). Of the kernels, those with `kernel` in their name are kept, and the `top` that take most
+    time (0: all).
 
     `lines` attributes counts to source lines, `what_if` says what removing each cause of time is worth. `backend`: as
     of `synth profile`. `exact` runs every grid in full; other grids are sampled if they take over `effort` times the
@@ -124,7 +127,8 @@ def profile(
         ProfileRequest, targets=targets, limits=limits, choices=choices, backend=backend, workers=workers,
         kernel_pattern=kernel, top=top, what_if=what_if, how_to_choose=HOW_IN_PYTHON,
     )  # fmt: skip
-    call = ProgramCall(paths, arguments, folders, Path(project) if project else None)
+    place, environment = Path(project) if project else None, list_environment("env", env)
+    call = ProgramCall(paths, arguments, folders, place, environment)
     return _profile_located(call, targets[0], limits, make_request)
 
 
@@ -136,6 +140,7 @@ class ProgramCall:
     arguments: tuple[str, ...]
     includes: Sequence[str]
     project: Path | None
+    environment: tuple[tuple[str, str], ...]
 
 
 def _profile_located(
@@ -153,6 +158,7 @@ def _profile_located(
             call.paths, call.arguments, target.arch, keep, includes=call.includes, project=call.project,
             limits=compile_limits(limits), flags=target.flags,
         )  # fmt: skip
+        program = replace(program, environment=call.environment)
         document = profile_project(make_request(program), keep, notes.append)
     require_kernel(document)
     for note in notes:

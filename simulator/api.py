@@ -268,6 +268,7 @@ def _program_environment(artefacts: Artefacts, library: Path, scratch: Path, cha
     folders = [*filter(None, [given_by_interpreter.get("LD_LIBRARY_PATH")]), str(library.parent)]
     environment = {
         **given_by_interpreter,
+        **dict(artefacts.environment),
         channel.VARIABLE: str(channel_fd),
         "LD_LIBRARY_PATH": ":".join(folders),
         "TMPDIR": str(scratch.resolve()),

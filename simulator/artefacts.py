@@ -28,6 +28,7 @@ class Artefacts:
     objdump: Path = Path("llvm-objdump")
     further: tuple[tuple[Path, Path], ...] = ()  # code object and disassembly of the program's other files
     interpreter: ScriptInterpreter | None = None
+    environment: tuple[tuple[str, str], ...] = ()  # variables that the user sets for the program
 
     @property
     def modules(self) -> tuple[tuple[Path, Path], ...]:

@@ -62,6 +62,12 @@ def build_project(
     that HIP's headers included before release 7. A Python script needs no compiling. Raises the errors
     of build_program.
     """
+    return replace(_build_project_files(project, arch, flags, folder, limits), environment=project.environment)
+
+
+def _build_project_files(
+    project: Project, arch: str, flags: str, folder: Path, limits: CompileLimits | None
+) -> Artefacts:
     if project.is_script:
         return prepare_script(project.sources[0].path)
     if _RELOCATABLE in (words := shlex.split(flags)):

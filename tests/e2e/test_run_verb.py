@@ -157,6 +157,34 @@ def test_several_files_with_headers_data_and_arguments(several: Path) -> None:
     assert [kernel["name"] for kernel in result["kernels"]] == ["fill_kernel"]
 
 
+COUNTED = """#include <hip/hip_runtime.h>
+#include <cstdio>
+#include <cstdlib>
+__global__ void fill(int* x, int n) { x[threadIdx.x] = n; }
+int main() {
+  const char* count = getenv("COUNT");
+  int *x, n = count ? atoi(count) : 1;
+  if (hipMalloc(&x, 256)) return 1;
+  fill<<<n, 64>>>(x, n);
+  printf("%d groups\\n", n);
+  return hipDeviceSynchronize() != hipSuccess;
+}
+"""
+
+
+def test_a_program_finds_the_variables_that_are_set_for_it(tmp_path: Path) -> None:
+    (tmp_path / "counted.hip").write_text(COUNTED)
+    for words, groups in ((["--env", "COUNT=3"], 3), (["--env", "COUNT=2", "--no-sandbox"], 2), ([], 1)):
+        done = synth(["run", "counted.hip", *words], tmp_path)
+        assert (done.returncode, done.stdout) == (0, f"{groups} groups\n"), done.stderr
+    arguments = ["profile", "counted.hip", "--env", "COUNT=5", "--arch", "gfx942", "--json"]
+    [kernel] = json.loads(synth(arguments, tmp_path).stdout)["results"][0]["kernels"]
+    assert kernel["grid"] == [5, 1, 1]
+    for word, problem in (("LD_PRELOAD=x", "cannot be set"), ("NEVER_SET", "is not set here"), ("=x", "no variable")):
+        done = synth(["run", "counted.hip", "--env", word], tmp_path)
+        assert done.returncode == 2 and problem in done.stderr
+
+
 def test_files_named_in_arguments_can_be_read_wherever_they_lie(tmp_path: Path) -> None:
     (tmp_path / "prog").mkdir()
     (tmp_path / "prog/reads.hip").write_text(READS)

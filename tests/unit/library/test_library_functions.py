@@ -207,6 +207,8 @@ def test_a_profile_takes_the_options_of_the_verb(tmp_path: Path) -> None:
     [profiled] = hipsynth.profile(path, arch="gfx942", defines={"N": 5}, kernel="sec", warm_l2=True, effort=2).results
     [kernel] = profiled.kernels
     assert kernel.name == "second" and kernel.counters["SQ_INSTS_VMEM_WR"] == 5
+    with pytest.raises(UsageError, match="env: PATH cannot be set"):
+        hipsynth.profile(path, arch="gfx942", env={"PATH": "."})
     [previewed] = hipsynth.profile(path, arch="gfx942", defines=["N=4000"], top=1, backend="preview").results
     assert [(kernel.name, kernel.backend) for kernel in previewed.kernels] == [("second", "preview")]
     assert len(hipsynth.predict(path, arch="gfx942", defines={"N": 5}).results[0].kernels) == 2
