@@ -59,7 +59,8 @@ def command(
     The recipes tools-* train a model that optimizes with tools, predict-tools-tiny one that predicts with tools; both
     take a folder of `synth traces` as CORPUS.
 
-    Training of a language model writes checkpoints; after an interruption, run the same command again to continue.
+    Training of a language model writes checkpoints, one when it is interrupted too; run the same command again to
+    continue.
     """
     from hipsynth.training.data.dataset import load_samples
     from hipsynth.training.models.config import load_config

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.core.installation import install_command
 from hipsynth.training.data.encode import TokenRow, TrainingExample, pad_batch
+from hipsynth.training.models.interruption import checkpoint_at_signals
 from hipsynth.training.models.model_record import ModelRecord
 from hipsynth.training.models.monitor import (
     FLOPS_PER_TOKEN,
@@ -139,12 +140,14 @@ def _count_parameters(model: PreTrainedModel) -> tuple[int, int]:
 
 
 def train_from_checkpoint(trainer: Trainer, folder: Path, fingerprint: str) -> TrainOutput:
-    """Trains to the end, from the last checkpoint of this training in `folder`, if there is one."""
+    """Trains to the end, from the last checkpoint of this training in `folder`, if there is one. Raises
+    KeyboardInterrupt, after another checkpoint, where a signal asks to stop."""
     if trainer.is_world_process_zero():
         mark_checkpoints(folder, fingerprint)
     trainer.accelerator.wait_for_everyone()
     last = last_checkpoint(folder)
-    return trainer.train(resume_from_checkpoint=str(last) if last else None)
+    with checkpoint_at_signals(trainer):
+        return trainer.train(resume_from_checkpoint=str(last) if last else None)
 
 
 def sample_facts(train: Sequence[TrainingExample]) -> ModelRecord:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +16,7 @@ import needs
 import pytest
 import training_corpus as made
 
+from hipsynth.core import stop_signal
 from hipsynth.core.documents import document_json, to_json
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.profiling.metrics.definitions import paper_ids
@@ -87,6 +90,26 @@ def test_an_interrupted_run_resumes_and_ends_with_the_same_weights(model: Path, 
     train_model(NOWHERE, TOY, out, lambda done, total, note: seen.append(done), samples=SAMPLES)
     assert seen == [3, 4]
     assert weights(out) == weights(model)
+
+
+def test_a_signal_ends_a_run_with_a_checkpoint_of_its_last_step(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stop_signal, "_received", [])
+    before, recipe, out = signal.getsignal(signal.SIGINT), replace(TOY, save_steps=100), tmp_path / "model"
+
+    def send_signal(done: int, total: int, note: str) -> None:
+        if done == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        train_model(NOWHERE, recipe, out, send_signal, samples=SAMPLES)
+    assert stop_signal.stop_requested() and signal.getsignal(signal.SIGINT) is before
+    last = last_checkpoint(out / "checkpoints")
+    assert last is not None and last.name == "checkpoint-3"
+    seen: list[int] = []
+    train_model(NOWHERE, recipe, out, lambda done, total, note: seen.append(done), samples=SAMPLES)
+    assert seen == [4] and weights(out) == weights(model)
 
 
 def test_a_run_that_resumes_in_a_later_epoch_ends_with_the_same_weights(tmp_path: Path) -> None:
