@@ -6,6 +6,8 @@ Used by every supervised training here. The same code runs in one process or in 
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import math
 import os
 import socket
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
+from hipsynth.core.files import write_error
 from hipsynth.core.installation import install_command
 from hipsynth.training.data.encode import TokenRow, TrainingExample, pad_batch
 from hipsynth.training.models.interruption import checkpoint_at_signals
@@ -72,7 +75,8 @@ def fit_model(
     result = train_from_checkpoint(trainer, out / CHECKPOINTS, fingerprint)
     speed = throughput.tokens_per_second
     losses = trainer.evaluate(cast("Dataset[TokenRow]", valid)) if valid else {}
-    trainer.save_model(str(out))
+    with full_disk_as_error(out):
+        trainer.save_model(str(out))
     if first:
         tokenizer.save_pretrained(out)
     facts: ModelRecord = {
@@ -141,13 +145,26 @@ def _count_parameters(model: PreTrainedModel) -> tuple[int, int]:
 
 def train_from_checkpoint(trainer: Trainer, folder: Path, fingerprint: str) -> TrainOutput:
     """Trains to the end, from the last checkpoint of this training in `folder`, if there is one. Raises
-    KeyboardInterrupt, after another checkpoint, where a signal asks to stop."""
+    KeyboardInterrupt, after another checkpoint, where a signal asks to stop; BadInput where the disk is full."""
     if trainer.is_world_process_zero():
         mark_checkpoints(folder, fingerprint)
     trainer.accelerator.wait_for_everyone()
     last = last_checkpoint(folder)
-    with checkpoint_at_signals(trainer):
+    with checkpoint_at_signals(trainer), full_disk_as_error(folder):
         return trainer.train(resume_from_checkpoint=str(last) if last else None)
+
+
+@contextlib.contextmanager
+def full_disk_as_error(folder: Path) -> Iterator[None]:
+    """Raises the BadInput of a full disk for safetensors' error, which has a type of its own and no number."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        if os.strerror(errno.ENOSPC) not in str(error):
+            raise
+        raise write_error(folder, OSError(errno.ENOSPC, str(error))) from error
 
 
 def sample_facts(train: Sequence[TrainingExample]) -> ModelRecord:

@@ -19,6 +19,7 @@ import training_corpus as made
 from hipsynth.core import stop_signal
 from hipsynth.core.documents import document_json, to_json
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling.metrics.definitions import paper_ids
 from hipsynth.training.data.dataset import split_samples
 from hipsynth.training.evaluation.evaluate import evaluate_model, evaluation_table, held_out, save_evaluation
@@ -110,6 +111,19 @@ def test_a_signal_ends_a_run_with_a_checkpoint_of_its_last_step(
     seen: list[int] = []
     train_model(NOWHERE, recipe, out, lambda done, total, note: seen.append(done), samples=SAMPLES)
     assert seen == [4] and weights(out) == weights(model)
+
+
+def test_a_full_disk_is_an_error_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import transformers
+    from safetensors import SafetensorError
+
+    def fail(*_: object, **__: object) -> None:
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(transformers.Trainer, "save_model", fail)
+    with pytest.raises(BadInput) as caught:
+        train_model(NOWHERE, TOY, tmp_path / "model", samples=SAMPLES)
+    assert caught.value.reason == Reason.DISK_FULL
 
 
 def test_a_run_that_resumes_in_a_later_epoch_ends_with_the_same_weights(tmp_path: Path) -> None:
