@@ -36,15 +36,10 @@ MEMBERS: Mapping[str, tuple[str, pa.DataType]] = {
 CODE_KEYS, CODE_DIGITS = ("code_sha256", "code"), 16
 FACTS = ("program_id", "arguments", "lineage", "origin", "family", "language", "arch", "flags", "device")
 
-
 OTHER_TOOLS, NOT_KNOWN, NO_SOURCE = "other tool version", "a metric is not known", "the source was not kept"
 DAMAGED = "its program is in a damaged shard"
-LOST = (
-    OTHER_TOOLS,
-    NOT_KNOWN,
-    NO_SOURCE,
-    DAMAGED,
-)  # reasons for which a label of the chosen backend and devices is left out
+# Reasons for which a label of the chosen backend and devices is left out.
+LOST = (OTHER_TOOLS, NOT_KNOWN, NO_SOURCE, DAMAGED)
 
 
 @dataclass
