@@ -53,6 +53,11 @@ class Texts:
     strings: str = "keep"
 
     @property
+    def changes_output(self) -> bool:
+        """Whether a program with these texts may print something else."""
+        return self.strings == "rewrite"
+
+    @property
     def words(self) -> str:
         """The settings that are not the default, for a program's derivation: ",comments=drop,strings=rewrite"."""
         chosen = [("comments", self.comments), ("strings", self.strings)]
@@ -80,7 +85,7 @@ def text_edits(unit: ParsedUnit, names: Mapping[str, frozenset[str]], texts: Tex
     A word that is the old name of several entities becomes the first of their new names.
     """
     new = {old: min(name) for old, name in names.items()}
-    host = _host_functions(unit) if texts.strings == "rewrite" else []
+    host = _host_functions(unit) if texts.changes_output else []
     edits = []
     for i, token in enumerate(unit.tokens):
         if token.kind == TOKEN_COMMENT and texts.comments == "rewrite":

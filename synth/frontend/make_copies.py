@@ -71,6 +71,11 @@ def with_base(item: AugmentInput, base: Program, result: AugmentResult) -> Augme
     return replace(result, programs=(base, *result.programs)) if is_shown else result
 
 
+def forget_output(program: Program) -> Program:
+    """The program without what it must print: where its texts are others, no output is known to be right."""
+    return replace(program, expected=None, choices=())
+
+
 def rename_copies(
     name: str, base: Program, numbers: Iterable[int], seed: int, config: ParseConfig, texts: Texts = DEFAULT_TEXTS
 ) -> AugmentResult:
@@ -93,9 +98,7 @@ def rename_copies(
         else:
             derivation = (*base.derivation, f"rename:{number}{texts.words}")
             copied = replace(base, text=text.decode(), derivation=derivation, lineage=base.lineage or base.id)
-            # Where what it prints may have changed, no output is known to be right.
-            unknown = replace(copied, expected=None, choices=())
-            programs.append(unknown if texts.strings == "rewrite" else copied)
+            programs.append(forget_output(copied) if texts.changes_output else copied)
         if renaming is not None:
             kept_names, names = {**renaming.kept, **kept_names}, len(renaming.names.keys() | renaming.kept.keys())
     return AugmentResult(tuple(programs), tuple(failures), dict(sorted(kept_names.items())), names)

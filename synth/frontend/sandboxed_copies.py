@@ -30,7 +30,14 @@ from hipsynth.synth.frontend.copy_protocol import (
     RenameTask,
 )
 from hipsynth.synth.frontend.equivalence import same_code
-from hipsynth.synth.frontend.make_copies import AugmentInput, AugmentResult, CopyFailure, copy_seed, with_base
+from hipsynth.synth.frontend.make_copies import (
+    AugmentInput,
+    AugmentResult,
+    CopyFailure,
+    copy_seed,
+    forget_output,
+    with_base,
+)
 from hipsynth.synth.frontend.pass_input import BuildConfiguration
 
 RENAME = "rename"
@@ -103,7 +110,10 @@ def _vary_base(request: AugmentRequest, base: Program) -> AugmentResult:
 
 def _rename_copies(request: AugmentRequest, base: Program, numbers: Iterable[int]) -> AugmentResult:
     task = RenameTask(_describe_text(base), tuple(numbers), request.recipe.seed, request.recipe.texts)
-    return _ask_parser(request, task, partial(_decode_copies, base))
+    result = _ask_parser(request, task, partial(_decode_copies, base))
+    if not request.recipe.texts.changes_output:
+        return result
+    return replace(result, programs=tuple(map(forget_output, result.programs)))
 
 
 SHARES = ("", ",0.2")  # of its sites that a pass changes, one after the other until the proof succeeds

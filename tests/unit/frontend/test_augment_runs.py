@@ -15,6 +15,7 @@ from hipsynth.source.arguments import with_defaults
 from hipsynth.source.parse import ParseConfig
 from hipsynth.synth.frontend import augment
 from hipsynth.synth.frontend.augment import FAILURES, JOURNAL, augment_programs, find_items
+from hipsynth.synth.frontend.comments_and_strings import Texts
 from hipsynth.synth.frontend.make_copies import copy_seed
 from hipsynth.synth.frontend.sandboxed_copies import CopyRecipe
 from hipsynth.synth.generate.problem_sizes import expected_output
@@ -44,6 +45,15 @@ def test_copies_keep_lineage_and_record(config: ParseConfig, tmp_path: Path) -> 
     assert all(c.expected == bases[0].expected and c.origin == "synthetic" for c in copies)
     assert len({c.id for c in copies}) == 6
     assert not any("kern_" in c.text or "data_" in c.text for c in copies)
+
+
+@pytest.mark.parametrize("isolate", [True, False])
+def test_copies_with_other_texts_have_no_expected_output(config: ParseConfig, tmp_path: Path, isolate: bool) -> None:
+    _bases(tmp_path / "in")
+    recipe = CopyRecipe(1, 9, Texts(strings="rewrite"), isolate=isolate)
+    augment_programs(tmp_path / "in", tmp_path / "out", config, recipe)
+    copies = list(iter_programs(tmp_path / "out"))
+    assert copies and all(copy.expected is None and not copy.choices for copy in copies)
 
 
 def test_programs_of_others_are_not_replaced(config: ParseConfig, tmp_path: Path) -> None:
