@@ -97,6 +97,10 @@ def _retry_with_headers(build: Callable[[bool], T]) -> T:
             raise choose_clearer(error, again) from None
 
 
+def _with_headers(flags: str) -> str:
+    return f"{flags} {legacy_headers.older_flags(HIP)}"
+
+
 def _add_older_headers(project: Project) -> Project:
     return replace(
         project,
@@ -145,8 +149,7 @@ def build_file(
     code loads some. If standard names are undeclared, it is compiled again as by build_project()."""
 
     def build(with_older: bool) -> tuple[Artefacts, dict[str, str]]:
-        every_flag = f"{flags} {legacy_headers.older_flags(HIP)}" if with_older else flags
-        artefacts, provenance = _build_one(source, arch, every_flag, folder, limits)
+        artefacts, provenance = _build_one(source, arch, _with_headers(flags) if with_older else flags, folder, limits)
         return artefacts, {**provenance, "flags": flags} if with_older else dict(provenance)
 
     return _retry_with_headers(build)
@@ -174,7 +177,11 @@ def build_runnable(source: Path, arch: str, flags: str, folder: Path, limits: Co
     except BadInput as error:
         if error.reason != Reason.NO_KERNEL:
             raise
-    return _build_host(source, flags, folder, limits)
+
+    def build(with_older: bool) -> Artefacts:
+        return _build_host(source, _with_headers(flags) if with_older else flags, folder, limits)
+
+    return _retry_with_headers(build)
 
 
 def _build_host(source: Path, flags: str, folder: Path, limits: CompileLimits | None) -> Artefacts:
