@@ -26,7 +26,14 @@ from hipsynth.training.models.predict import Predictor
 from hipsynth.training.models.train import train_model
 
 SOURCE = made.SOURCE.format(
-    kernel="axpy", a="src", b="dst", dtype="float", n=65536, block=256, body=made.BODIES["fma"].format(steps=3)
+    kernel="axpy",
+    a="src",
+    b="dst",
+    dtype="float",
+    n=65536,
+    block=256,
+    body=made.BODIES["fma"].format(steps=3),
+    own_statement=made.own_statement_of(0),
 )
 TARGET = ("gfx942", "-O3", "mi300x")
 KERNEL: dict[str, type | tuple[type, ...]] = {
