@@ -55,12 +55,12 @@ environment_option = click.option(
 
 def read_environment(words: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """The variables that --env sets. Raises UsageError for one that is not set here, or that cannot be set."""
-    variables: dict[str, str] = {}
+    variables, set_here = dict[str, str](), dict(os.environ)
     for word in words:
         name, equals, value = word.partition("=")
-        if name and not equals and name not in os.environ:
+        if name and not equals and name not in set_here:
             raise UsageError(f"--env {name}: is not set here", remedy=f"--env {name}=VALUE")
-        variables[name] = value if equals else os.environ.get(name, "")
+        variables[name] = value if equals else set_here.get(name, "")
     return list_environment("--env", variables)
 
 

@@ -142,21 +142,14 @@ def command(
         sandbox.require_sandbox()
     table = devices.device_of(arch, device)
     limits = RunLimits(
-        timeout,
-        memory_bytes=int(memory * 2**30),
-        output_bytes=OUTPUT_BYTES,
-        sampling_units=0,
-        strict_bounds=strict,
-        isolate=sandboxed,
+        timeout, memory_bytes=int(memory * 2**30), output_bytes=OUTPUT_BYTES, sampling_units=0, strict_bounds=strict,
+        isolate=sandboxed, counters=as_json, reuse=not races,
         caches=caches or races,  # only counted launches are looked at
-        counters=as_json,
-        reuse=not races,
-    )
+    )  # fmt: skip
     observation = Observation(races=True, outputs=False) if races else None
-    variables = read_environment(environment)
     hold, compiling = click.get_current_context().with_resource, compile_limits(limits)
     program = locate_program(paths, args, arch, hold, includes=includes, project=project, limits=compiling, flags=flags)
-    program = replace(program, environment=variables)
+    program = replace(program, environment=read_environment(environment))
     created_files: list[str] = []
     omitted: list[str] = []
     with scratch_folder() as scratch, sandbox.job_folder() as job:

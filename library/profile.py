@@ -108,12 +108,10 @@ def profile(
     arguments, folders = list_words("args", args), list_folders(includes)
     check_positive(timeout_s=timeout_s, workers=workers, effort=effort, **({"budget_s": budget_s} if budget_s else {}))
     paths, macros = list_paths(path), list_defines(defines)
-    hip_only = {"flags": flags != "-O3", "defines": bool(macros), "includes": bool(folders), "project": bool(project),
-                "backend": backend != "sim"}  # fmt: skip
-    check_hip_only(paths[0], hip_only)
-    has_budget = bool(budget_s)
-    _check_choices(backend, {"lines": lines, "what_if": what_if, "warm_l2": warm_l2, "budget_s": has_budget})
-    _check_excluding({"exact": exact, "effort": effort != 1}, {"budget_s": has_budget, "per_kernel": per_kernel > 0})
+    other = {"flags": flags != "-O3", "backend": backend != "sim"}
+    check_hip_only(paths[0], {"defines": bool(macros), "includes": bool(folders), "project": bool(project), **other})
+    _check_choices(backend, {"lines": lines, "what_if": what_if, "warm_l2": warm_l2, "budget_s": budget_s > 0})
+    _check_excluding({"exact": exact, "effort": effort != 1}, {"budget_s": budget_s > 0, "per_kernel": per_kernel > 0})
     if backend in ("sim", "preview"):
         sandbox.require_sandbox()
     limits = RunLimits(
@@ -127,8 +125,7 @@ def profile(
         ProfileRequest, targets=targets, limits=limits, choices=choices, backend=backend, workers=workers,
         kernel_pattern=kernel, top=top, what_if=what_if, how_to_choose=HOW_IN_PYTHON,
     )  # fmt: skip
-    place, environment = Path(project) if project else None, list_environment("env", env)
-    call = ProgramCall(paths, arguments, folders, place, environment)
+    call = ProgramCall(paths, arguments, folders, Path(project) if project else None, list_environment("env", env))
     return _profile_located(call, targets[0], limits, make_request)
 
 
