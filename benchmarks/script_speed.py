@@ -21,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from hipsynth.core.languages import SourceLanguage
 from hipsynth.core.program import Project, SourceFile, project_program
 from hipsynth.core.run_status import RunStatus
 from hipsynth.profiling.backends.protocol import Target, TargetResult
@@ -79,7 +80,7 @@ def measure(action: Callable[[], object]) -> Cost:
 def profile_script(script: Path, *arguments: str, limits: RunLimits | None = None) -> TargetResult:
     """The profile of a script. Raises RuntimeError if it fails."""
     limits = limits or RunLimits(TIME_S)
-    project = Project((SourceFile(script, "python"),), script.parent, arguments)
+    project = Project((SourceFile(script, SourceLanguage.PYTHON),), script.parent, arguments)
     result = SimBackend().profile(project_program(project), TARGET, script.parent.parent / "scratch", limits)
     if result.status != RunStatus.OK or result.exit_code:
         raise RuntimeError(f"{script.name}: {result.reason} {result.message}")

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
 
 from hipsynth.core.errors import UsageError
 
 HIP, TRITON = "hip", "triton"
+
+
+class SourceLanguage(StrEnum):
+    """What a file is written in, as a compiler's -x names it: HIP is host and device code, C++ and C are host code."""
+
+    HIP = "hip"
+    CPP = "c++"
+    C = "c"
+    PYTHON = "python"
+
+
 SUFFIXES = {HIP: ".hip", TRITON: ".py"}
 # Endings of the files that a compiler of HIP programs is given, host code among them.
 SOURCE_SUFFIXES = frozenset({".hip", ".cpp", ".cc", ".cxx", ".c++", ".cu", ".c", ".C"})
@@ -16,6 +29,11 @@ INCLUDED_SUFFIXES = HEADER_SUFFIXES | SOURCE_SUFFIXES  # of the files that progr
 NAMES = {HIP: "HIP", TRITON: "Triton"}  # in prose
 _IMPORTS = re.compile(r"^[ \t]*(?:import[ \t][^\n]*\btriton\b|from[ \t]+triton\b)", re.MULTILINE)
 _KERNEL = re.compile(r"^[ \t]*@(?:triton\.)?jit\b", re.MULTILINE)
+
+
+def language_of_file(path: Path) -> SourceLanguage:
+    """What a source of a HIP program, or a script, is taken to be written in: C++ may hold kernels, so it is HIP."""
+    return {".c": SourceLanguage.C, ".py": SourceLanguage.PYTHON}.get(path.suffix, SourceLanguage.HIP)
 
 
 def language_of(text: str) -> str:

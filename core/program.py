@@ -18,7 +18,7 @@ from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import SOURCE_BYTES, folder_around, open_regular, read_regular, write_whole
 from hipsynth.core.json_lines import write_json_lines
-from hipsynth.core.languages import HIP, SUFFIXES, TRITON, language_of
+from hipsynth.core.languages import HIP, SUFFIXES, TRITON, SourceLanguage, language_of
 from hipsynth.core.reasons import Reason
 
 INDEX = "programs.jsonl"
@@ -58,11 +58,10 @@ class ProgramRun:
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One file of a program on disk. `language`: hip (host and device), c++, c or python; `flags`: flags for this file
-    only."""
+    """One file of a program on disk; `flags`: flags for this file only."""
 
     path: Path
-    language: str = "hip"
+    language: SourceLanguage = SourceLanguage.HIP
     flags: str = ""
 
 
@@ -84,7 +83,7 @@ class Project:
     @property
     def is_script(self) -> bool:
         """Whether it is a Python script, whose kernels are compiled while it runs."""
-        return self.sources[0].language == "python"
+        return self.sources[0].language == SourceLanguage.PYTHON
 
 
 class ExpectedRecord(TypedDict):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hipsynth.core.languages import SourceLanguage
 from hipsynth.core.reasons import Reason
 from hipsynth.library.arguments import (
     Defines,
@@ -109,7 +110,7 @@ def read_question(
     from hipsynth.source.own_headers import write_in_headers
     from hipsynth.training.analytic.predict import LaunchAssumptions
 
-    language = "python" if has_script_suffix(file) else "hip"
+    language = SourceLanguage.PYTHON if has_script_suffix(file) else SourceLanguage.HIP
     shows = shlex.join(f"-I{resolve_path(Path(folder))}" for folder in includes)
     source = SourceFile(file, language, shows)
     project = Project((source,), resolve_path(file).parent, arguments, named_files(arguments, Path.cwd()))
@@ -138,7 +139,7 @@ def predict_completed(
     from hipsynth.training.analytic.predict import LaunchNotes
 
     choices = HarnessChoices(question.grid, question.block, question.values, question.arguments)
-    is_script = question.project is not None and question.project.sources[0].language == "python"
+    is_script = question.project is not None and question.project.is_script
     if is_script:  # flags are for HIP
         questions = list(dict.fromkeys((arch, "", device) for arch, _, device in questions))
     for careful in (False, True):  # small sizes and large buffers, where the usual ones do not fit together

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hipsynth.core.errors import BadInput, UsageError
-from hipsynth.core.languages import SOURCE_SUFFIXES
+from hipsynth.core.languages import SOURCE_SUFFIXES, language_of_file
 from hipsynth.core.reasons import Reason
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from hipsynth.core.scratch import KeepFolder
     from hipsynth.toolchain import CompileLimits
 
-_LANGUAGES = {".c": "c", ".py": "python"}  # of the other suffixes: hip
 _BUILD_FILE = re.compile(r"(?:GNU)?[Mm]akefile.*|CMakeLists\.txt|.*\.(?:mk|make|sh)")
 
 
@@ -116,7 +115,7 @@ def locate_program(
         if has_script_suffix(paths[0]) and includes:
             raise UsageError("-I is for HIP programs", remedy="a script imports what lies in its own folder")
         shows = shlex.join(f"-I{Path(folder).resolve()}" for folder in includes)
-        files = tuple(SourceFile(path, _LANGUAGES.get(path.suffix, "hip"), shows) for path in paths)
+        files = tuple(SourceFile(path, language_of_file(path), shows) for path in paths)
         return Project(files, paths[0].resolve().parent, arguments, readable)
     from hipsynth.core.scratch import scratch_folder
     from hipsynth.profiling.survey.project import FurtherOptions, find_project

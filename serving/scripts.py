@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hipsynth.core.errors import BadInput
-from hipsynth.core.languages import SUFFIXES, TRITON, refuse_hip_options
+from hipsynth.core.languages import SUFFIXES, TRITON, SourceLanguage, refuse_hip_options
 from hipsynth.core.program import Project, SourceFile, project_program
 from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import KeepFolder, scratch_folder
@@ -117,4 +117,4 @@ def locate_script(request: ProgramRequest, keep: KeepFolder, text: str = "") -> 
         stem = Path(request.name).stem.encode()[:NAME_BYTES].decode(errors="ignore")
         path = keep(scratch_folder()) / f"{stem}{SUFFIXES[TRITON]}"
         path.write_text(text or request.source, encoding="utf-8", errors="surrogateescape")
-    return Project((SourceFile(path, "python"),), path.parent, request.arguments)
+    return Project((SourceFile(path, SourceLanguage.PYTHON),), path.parent, request.arguments)

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from hipsynth import toolchain
 from hipsynth.core.errors import BadInput, CompileFailed
-from hipsynth.core.languages import HIP, SUFFIXES, TRITON
+from hipsynth.core.languages import HIP, SUFFIXES, TRITON, SourceLanguage
 from hipsynth.core.program import Program, Project
 from hipsynth.core.reasons import Reason
 from hipsynth.simulator.api import Artefacts, library_path
@@ -74,7 +74,12 @@ def _build_project_files(
         project = replace(project, relocatable=True)
         flags = shlex.join(word for word in words if word != _RELOCATABLE)
     first = project.sources[0]
-    if len(project.sources) == 1 and first.language == "hip" and not first.flags and not project.relocatable:
+    if (
+        len(project.sources) == 1
+        and first.language == SourceLanguage.HIP
+        and not first.flags
+        and not project.relocatable
+    ):
         return build_runnable(first.path, arch, flags, folder, limits)
 
     def build(with_older: bool) -> Artefacts:
@@ -98,7 +103,7 @@ def _retry_with_headers(build: Callable[[bool], T]) -> T:
 
 
 def _with_headers(flags: str) -> str:
-    return f"{flags} {legacy_headers.older_flags(HIP)}"
+    return f"{flags} {legacy_headers.older_flags(SourceLanguage.HIP)}"
 
 
 def _add_older_headers(project: Project) -> Project:

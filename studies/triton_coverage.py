@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from hipsynth.core.files import write_whole
+from hipsynth.core.languages import SourceLanguage
 from hipsynth.core.program import Project, SourceFile
 from hipsynth.core.reasons import Reason
 from hipsynth.core.run_status import RunStatus
@@ -132,7 +133,7 @@ def try_program(program: TrialProgram, arch: str) -> TrialResult:
         shutil.copytree(program.folder, folder)
         script = folder / SCRIPT
         script.write_text(program.script)
-        project = Project((SourceFile(script, "python"),), folder)
+        project = Project((SourceFile(script, SourceLanguage.PYTHON),), folder)
         placed = place_program(project, SCRIPT, prepare_script(script), scratch / "run")
         limits = RunLimits(time_s=SECONDS, sampling_units=0, caches=False)
         table = devices.load_device(devices.default_device(arch))

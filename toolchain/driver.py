@@ -15,6 +15,7 @@ from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import BadInput, CompileFailed, HipsynthError, MissingDependency, UsageError
 from hipsynth.core.files import write_whole
 from hipsynth.core.installation import install_packages
+from hipsynth.core.languages import SourceLanguage
 from hipsynth.core.reasons import Reason
 from hipsynth.toolchain import sandbox
 from hipsynth.toolchain.diagnostics import read_messages
@@ -75,13 +76,13 @@ def device_arguments(toolchain: Toolchain, arch: str, flags: Flags, *, relocatab
     return [*argv, *_common_arguments(toolchain), "-mprintf-kind=buffered", *flags.device]
 
 
-def host_arguments(toolchain: Toolchain, flags: Flags, runtime: Path | None, language: str = "hip") -> list[str]:
-    """Driver arguments of a host-only compile and link against the runtime library.
-
-    `language`: hip, c++ or c; the latter two see the HIP API but no kernels.
-    """
-    side = ["-x", "hip", "--cuda-host-only"] if language == "hip" else ["-x", language, "-D__HIP_PLATFORM_AMD__=1"]
-    side += LENIENT if language == "c" else []
+def host_arguments(
+    toolchain: Toolchain, flags: Flags, runtime: Path | None, language: SourceLanguage = SourceLanguage.HIP
+) -> list[str]:
+    """Driver arguments of a host-only compile and link against the runtime library. C++ and C see the HIP API but no
+    kernels."""
+    further = ["--cuda-host-only"] if language == SourceLanguage.HIP else ["-D__HIP_PLATFORM_AMD__=1"]
+    side = ["-x", language.value, *further, *(LENIENT if language == SourceLanguage.C else [])]
     argv = [*side, *_common_arguments(toolchain), "-O1", "-fuse-ld=lld", "-nogpulib", *flags.host]
     if runtime is not None:
         argv += ["-no-hip-rt", f"-Wl,-rpath,{runtime.parent}", "-Xlinker", str(runtime)]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from hipsynth.core.languages import SourceLanguage
+
 # Included by HIP up to release 6 but not by release 7 (rocm.docs.amd.com/projects/HIP, docs-6.4.2, hip_runtime.h).
 _C_HEADERS = ("stdio.h", "string.h", "assert.h")
 _CPP_HEADERS = (*_C_HEADERS, "thread", "algorithm", "cmath", "cstdint", "iostream", "unistd.h")
 
 
-def older_headers(language: str) -> tuple[str, ...]:
-    """Headers to include first; `language`: hip, c++ or c."""
-    return _C_HEADERS if language == "c" else _CPP_HEADERS
+def older_headers(language: SourceLanguage) -> tuple[str, ...]:
+    """Headers to include first."""
+    return _C_HEADERS if language == SourceLanguage.C else _CPP_HEADERS
 
 
-def older_flags(language: str) -> str:
+def older_flags(language: SourceLanguage) -> str:
     """The same headers as -include flags."""
     return " ".join(f"-include {name}" for name in older_headers(language))

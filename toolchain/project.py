@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import copy_regular
+from hipsynth.core.languages import SourceLanguage
 from hipsynth.core.reasons import Reason
 from hipsynth.toolchain import driver, sandbox
 from hipsynth.toolchain import flags as flag_parser
@@ -27,19 +28,19 @@ MARKER = "hipsynth-code-object {}"  # kNumberMagic of native/runtime/registry.cp
 
 @dataclass(frozen=True)
 class CompileUnit:
-    """One source file with its own flags; `language`: hip (both sides), c++ or c (host only).
+    """One source file with its own flags; C++ and C are for the host only.
 
     `name` distinguishes the files of a program: it becomes part of the symbols of static variables and kernels.
     """
 
     source: Path
-    language: str = "hip"
+    language: SourceLanguage = SourceLanguage.HIP
     flags: str = ""
     name: str = ""
 
     @property
     def unit_id_flags(self) -> list[str]:
-        return [f"-cuid={self.name}"] if self.name and self.language == "hip" else []
+        return [f"-cuid={self.name}"] if self.name and self.language == SourceLanguage.HIP else []
 
     @property
     def suffix(self) -> str:
@@ -85,10 +86,12 @@ def compile_project(
     devices: list[tuple[Path, Path]] = []
     objects: list[Path] = []
     if relocatable:
-        devices = _linked_device([unit for unit in units if unit.language == "hip"], arch, out_dir, limits, allowed)
+        devices = _linked_device(
+            [unit for unit in units if unit.language == SourceLanguage.HIP], arch, out_dir, limits, allowed
+        )
     for number, unit in enumerate(units):
         index = 0
-        if unit.language == "hip" and not relocatable:
+        if unit.language == SourceLanguage.HIP and not relocatable:
             build = _build_device(unit, arch, out_dir / f"device{number}", limits, allowed)
             index = len(devices)
             devices += [(build.code_object, build.disassembly)] if build else []
@@ -142,7 +145,7 @@ def _host_object(
     marker.write_text(MARKER.format(index) + unit.suffix + "\0")
     side = f"object-{unit.language}-{index}{unit.suffix}"
     job = new_job(toolchain, unit.source, side, parsed, arguments, limits, roots)
-    is_hip = unit.language == "hip"
+    is_hip = unit.language == SourceLanguage.HIP
     if is_hip:
         marker = marker.resolve()
         job = replace(job, extra=("-fcuda-include-gpubinary", str(marker)), shows=(*job.shows, marker))

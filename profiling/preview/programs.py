@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from hipsynth.core.errors import BadInput, CompileFailed, TimeLimitReached
-from hipsynth.core.languages import HIP
+from hipsynth.core.languages import SourceLanguage
 from hipsynth.core.program import Project, text_id
 from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import scratch_folder
@@ -87,7 +87,9 @@ def device_code(
             if not read_messages(error.diagnostics).older_name:
                 raise
             try:
-                return compile_device_code(source, arch, f"{flags} {legacy_headers.older_flags(HIP)}", out, limits)
+                return compile_device_code(
+                    source, arch, f"{flags} {legacy_headers.older_flags(SourceLanguage.HIP)}", out, limits
+                )
             except CompileFailed as again:
                 raise choose_clearer(error, again) from None
 

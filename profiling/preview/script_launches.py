@@ -12,7 +12,7 @@ from pathlib import Path
 from hipsynth import toolchain
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.files import read_program_file
-from hipsynth.core.languages import SUFFIXES, TRITON
+from hipsynth.core.languages import SUFFIXES, TRITON, SourceLanguage
 from hipsynth.core.program import Project, SourceFile, text_id
 from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import scratch_folder
@@ -88,7 +88,9 @@ def preview_script_text(text: str, device: DeviceTable, arguments: Sequence[str]
     """Previews of the launches of a script that stands by itself. Raises as record_script()."""
     with scratch_folder() as scratch:
         script = write_text(text, text_id(text), scratch, SUFFIXES[TRITON])
-        recording = record_script(Project((SourceFile(script, "python"),), scratch, tuple(arguments)), device)
+        recording = record_script(
+            Project((SourceFile(script, SourceLanguage.PYTHON),), scratch, tuple(arguments)), device
+        )
         previews, _ = preview_script(recording, device)
     if recording.reason and recording.reason not in HARMLESS:
         previews.failures.append(PreviewFailure("", recording.message, recording.reason))

@@ -6,15 +6,16 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from hipsynth.core.languages import SourceLanguage
 from hipsynth.core.reasons import Reason
 
 
 @dataclass(frozen=True)
 class SourceUnit:
-    """One file of a program; `language`: hip, c++ or c. Folders are absolute."""
+    """One file of a program. Folders are absolute."""
 
     path: Path
-    language: str = "hip"
+    language: SourceLanguage = SourceLanguage.HIP
     includes: tuple[Path, ...] = ()
     defines: tuple[str, ...] = ()  # NAME or NAME=VALUE
     undefines: tuple[str, ...] = ()

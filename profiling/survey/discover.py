@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hipsynth.core.languages import SOURCE_SUFFIXES
+from hipsynth.core.languages import SOURCE_SUFFIXES, SourceLanguage, language_of_file
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.survey.build_files.cmake import cmake_plans
 from hipsynth.profiling.survey.build_files.commands import parse_compiler, plans_of, simple_commands, steps_of
@@ -204,7 +204,7 @@ def _distinct_plans(plans: Iterable[BuildPlan]) -> list[BuildPlan]:
 
 def _guess_plans(path: Path, folder: Folder) -> list[BuildPlan]:
     """Guessed plans: the main file alone; with sources named like its headers; with all sources of its folder."""
-    alone = SourceUnit(path, "c" if path.suffix == ".c" else "hip")
+    alone = SourceUnit(path, language_of_file(path))
     threads = any(name == "omp.h" for file in folder.closure(path) for _, name in source_facts(file).includes)
     libraries = ("omp",) if threads else ()
     plans = [BuildPlan(path.stem, (alone,), path.parent, "guess", libraries)]
@@ -213,7 +213,7 @@ def _guess_plans(path: Path, folder: Folder) -> list[BuildPlan]:
         _companion_sources(path, folder, usable),
         [other for other in usable if other.parent == path.parent],
     ):
-        units = [SourceUnit(other, "c" if other.suffix == ".c" else "hip") for other in others]
+        units = [SourceUnit(other, language_of_file(other)) for other in others]
         if units:
             plans.append(BuildPlan(path.stem, (alone, *units), path.parent, "guess", libraries))
     return plans
@@ -247,8 +247,8 @@ def _complete_plan(plan: BuildPlan, folder: Folder) -> BuildPlan:
     units = []
     for unit in plan.units:
         language = unit.language
-        if language == "c++" and source_facts(unit.path).has_kernel:
-            language = "hip"
+        if language == SourceLanguage.CPP and source_facts(unit.path).has_kernel:
+            language = SourceLanguage.HIP
         present = [place for place in unit.includes if place.is_dir() or _plan_holds(place, plan)]
         further = [place for place in folder.include_folders(unit.path) if place not in present]
         units.append(replace(unit, language=language, includes=(*present, *further)))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from hipsynth.core.languages import SOURCE_SUFFIXES
+from hipsynth.core.languages import SOURCE_SUFFIXES, SourceLanguage
 from hipsynth.profiling.survey.build_plan import BuildPlan, CodeObject, SourceUnit
 
 COMPILERS = re.compile(
@@ -34,7 +34,11 @@ _SKIP_NEXT = frozenset(
 )  # fmt: skip
 _PLACES = ("-I", "-isystem", "-iquote", "-idirafter")
 KEPT_OPTION = re.compile(r"-(?:O[0-3s]|Ofast|ffast-math|fno-fast-math|m(?:no-)?unsafe-fp-atomics|ffp-contract=\w+)$")
-_LANGUAGES = {"hip": "hip", "cu": "hip", "cuda": "hip", "c++": "c++", "c": "c", "none": ""}
+# Of the compilers' option -x; None: each file's own.
+_LANGUAGES = {
+    "hip": SourceLanguage.HIP, "cu": SourceLanguage.HIP, "cuda": SourceLanguage.HIP, "c++": SourceLanguage.CPP,
+    "c": SourceLanguage.C, "none": None,
+}  # fmt: skip
 MOST_PATTERNS = 3  # parts of one path that are patterns; more would walk the whole file system
 _MACHINE_CODE = frozenset({".o", ".obj", ".a", ".so", ".bc", ".lo"})
 
@@ -156,8 +160,8 @@ class _CompilerCall:
         self.folder = folder
         self.step = CompileStep(folder, Path(words[0]).name)
         self.model = SourceUnit(folder)
-        self.language = ""
-        self.sources: list[tuple[Path, str]] = []
+        self.language: SourceLanguage | None = None
+        self.sources: list[tuple[Path, SourceLanguage]] = []
         self.rest = iter(words[1:])
         for word in self.rest:
             self._take(word)
@@ -176,7 +180,7 @@ class _CompilerCall:
         elif word == "-fgpu-rdc":
             step.relocatable = True
         elif word == "-x":
-            self.language = _LANGUAGES.get(next(self.rest, ""), "")
+            self.language = _LANGUAGES.get(next(self.rest, ""))
         elif word in _SKIP_NEXT:
             next(self.rest, None)
         elif word.startswith("-"):
@@ -222,12 +226,12 @@ class _CompilerCall:
         elif path.suffix in _MACHINE_CODE or ".so." in path.name:
             self.step.inputs.append(path)
 
-    def _language_of(self, path: Path) -> str:
+    def _language_of(self, path: Path) -> SourceLanguage:
         if path.suffix in (".hip", ".cu"):
-            return "hip"
+            return SourceLanguage.HIP
         if path.suffix == ".c":
-            return "c"
-        return "c++" if _HOST_ONLY.match(self.step.compiler) else "hip"
+            return SourceLanguage.C
+        return SourceLanguage.CPP if _HOST_ONLY.match(self.step.compiler) else SourceLanguage.HIP
 
     def _default_output(self) -> None:
         if self.step.output is None and self.step.units:
