@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, KernelTime
@@ -92,6 +92,7 @@ def test_a_wrong_call_has_a_reason(name: str, arguments: object, reason: str) ->
 EMPTY = fresh()
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # of a busy machine
 @given(st.text(max_size=8), st.recursive(st.none() | st.integers() | st.text(), st.lists), st.booleans())
 def test_no_call_raises(name: str, value: object, known: bool) -> None:
     chosen = "run_and_verify" if known else name
