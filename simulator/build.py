@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 from hipsynth import toolchain
-from hipsynth.core.errors import BadInput, CompileFailed
+from hipsynth.core.errors import BadInput
 from hipsynth.core.languages import HIP, SUFFIXES, TRITON, SourceLanguage
 from hipsynth.core.program import Program, Project
 from hipsynth.core.reasons import Reason
@@ -19,10 +18,8 @@ from hipsynth.simulator.limits import RunLimits
 from hipsynth.simulator.scripts.prepare import package_versions, prepare_script
 from hipsynth.source.outline import loads_kernels
 from hipsynth.toolchain import CompileLimits, legacy_headers
-from hipsynth.toolchain.diagnostics import choose_clearer, read_messages
 from hipsynth.toolchain.project import CompileUnit, compile_project
 
-T = TypeVar("T")
 _RELOCATABLE = "-fgpu-rdc"
 LEAST_COMPILE_S = 10.0  # the headers alone take seconds on a slow machine
 
@@ -85,21 +82,7 @@ def _build_project_files(
     def build(with_older: bool) -> Artefacts:
         return _build_sources(_add_older_headers(project) if with_older else project, arch, flags, folder, limits)
 
-    return _retry_with_headers(build)
-
-
-def _retry_with_headers(build: Callable[[bool], T]) -> T:
-    """`build(False)`; where that finds names undeclared, `build(True)`: with the headers that HIP's headers included
-    before release 7. Raises the clearer of two CompileFailed."""
-    try:
-        return build(False)
-    except CompileFailed as error:
-        if not read_messages(error.diagnostics).unknown_name:
-            raise
-        try:
-            return build(True)
-        except CompileFailed as again:
-            raise choose_clearer(error, again) from None
+    return legacy_headers.retry_with_headers(build)
 
 
 def _with_headers(flags: str) -> str:
@@ -157,7 +140,7 @@ def build_file(
         artefacts, provenance = _build_one(source, arch, _with_headers(flags) if with_older else flags, folder, limits)
         return artefacts, {**provenance, "flags": flags} if with_older else dict(provenance)
 
-    return _retry_with_headers(build)
+    return legacy_headers.retry_with_headers(build)
 
 
 def _build_one(
@@ -186,7 +169,7 @@ def build_runnable(source: Path, arch: str, flags: str, folder: Path, limits: Co
     def build(with_older: bool) -> Artefacts:
         return _build_host(source, _with_headers(flags) if with_older else flags, folder, limits)
 
-    return _retry_with_headers(build)
+    return legacy_headers.retry_with_headers(build)
 
 
 def _build_host(source: Path, flags: str, folder: Path, limits: CompileLimits | None) -> Artefacts:

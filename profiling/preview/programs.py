@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from hipsynth.core.errors import BadInput, CompileFailed, TimeLimitReached
+from hipsynth.core.errors import BadInput, TimeLimitReached
 from hipsynth.core.languages import SourceLanguage
 from hipsynth.core.program import Project, text_id
 from hipsynth.core.reasons import Reason
@@ -46,7 +46,6 @@ from hipsynth.source.includes import include_runtime, includes_own_files
 from hipsynth.source.names import short_name
 from hipsynth.source.outline import loads_kernels
 from hipsynth.toolchain import CompileLimits, compile_device, legacy_headers
-from hipsynth.toolchain.diagnostics import choose_clearer, read_messages
 
 MOST_PREVIEWS = 32  # launches of a program, unless it has more kernels and shapes
 MOST_SHAPES = 256  # of one kernel
@@ -81,17 +80,12 @@ def device_code(
     flags = add_include_folder(flags, text, project)
     with scratch_folder() as scratch:
         source, out = write_source(text, scratch), scratch / "out"
-        try:
-            return compile_device_code(source, arch, flags, out, limits)
-        except CompileFailed as error:
-            if not read_messages(error.diagnostics).older_name:
-                raise
-            try:
-                return compile_device_code(
-                    source, arch, f"{flags} {legacy_headers.older_flags(SourceLanguage.HIP)}", out, limits
-                )
-            except CompileFailed as again:
-                raise choose_clearer(error, again) from None
+
+        def build(with_older: bool) -> Code:
+            older = f" {legacy_headers.older_flags(SourceLanguage.HIP)}" if with_older else ""
+            return compile_device_code(source, arch, f"{flags}{older}", out, limits)
+
+        return legacy_headers.retry_with_headers(build, lambda messages: messages.older_name)
 
 
 def add_include_folder(flags: str, text: str, project: Project | None) -> str:
