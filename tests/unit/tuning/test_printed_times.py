@@ -3,36 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from kernel_texts import TIMED
 
 from hipsynth.tuning.optimize.verification.verify import Verifier
 from hipsynth.tuning.trial import Tolerance, compare_printed, replace_printed_times, target_of
 from hipsynth.tuning.trial.compare import BIT_FOR_BIT, TrialComparison
 from hipsynth.tuning.trial.run import Trial
-
-TIMED = """#include <hip/hip_runtime.h>
-#include <cstdio>
-__global__ void fill(int* to, int n) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) to[i] = i;
-}
-int main() {
-  const int n = 65536;
-  int *to, last = 0;
-  hipEvent_t start, stop;
-  float ms = 0;
-  hipMalloc(&to, n * 4);
-  hipEventCreate(&start);
-  hipEventCreate(&stop);
-  hipEventRecord(start);
-  fill<<<n / 64, 64>>>(to, n);
-  hipEventRecord(stop);
-  hipEventSynchronize(stop);
-  hipEventElapsedTime(&ms, start, stop);
-  hipMemcpy(&last, to + n - 1, 4, hipMemcpyDeviceToHost);
-  printf("took %g ms, %d elements, last %d\\n", ms, n, last);
-  return last == n - 1 ? 0 : 1;
-}
-"""
 
 
 @pytest.mark.parametrize(

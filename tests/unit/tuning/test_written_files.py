@@ -5,42 +5,25 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from kernel_texts import TIMED
+
 from hipsynth.simulator.observation import RECORD_FILE
 from hipsynth.tuning.optimize.verification.verify import Verifier
 from hipsynth.tuning.trial import target_of
 from hipsynth.tuning.trial.written_files import TEXT_BYTES, describe_written_files
 
-WRITES = """#include <hip/hip_runtime.h>
-#include <cstdio>
-#include <sys/stat.h>
-__global__ void fill(int* to, int n) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) to[i] = i;
-}
-int main() {
-  const int n = 4096;
-  int *to, last = 0;
-  hipEvent_t start, stop;
-  float ms = 0;
-  hipMalloc(&to, n * 4);
-  hipEventCreate(&start);
-  hipEventCreate(&stop);
-  hipEventRecord(start);
-  fill<<<n / 64, 64>>>(to, n);
-  hipEventRecord(stop);
-  hipEventSynchronize(stop);
-  hipEventElapsedTime(&ms, start, stop);
-  hipMemcpy(&last, to + n - 1, 4, hipMemcpyDeviceToHost);
-  mkdir("out", 0755);
+PRINTS = 'printf("took %g ms, %d elements, last %d\\n", ms, n, last);'
+WRITES = TIMED.replace("#include <cstdio>", "#include <cstdio>\n#include <sys/stat.h>").replace(
+    PRINTS,
+    """mkdir("out", 0755);
   FILE* log = fopen("out/log.csv", "w");
   fprintf(log, "elements,last,ms\\n%d,%d,%g\\n", n, last, ms);
   fclose(log);
   FILE* raw = fopen("result.bin", "wb");
   fwrite(&last, 4, 1, raw);
-  fclose(raw);
-  return 0;
-}
-"""
+  fclose(raw);""",
+)
+assert "result.bin" in WRITES
 FASTER = WRITES.replace("<<<n / 64, 64>>>", "<<<n / 256, 256>>>")
 
 
