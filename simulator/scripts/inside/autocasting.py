@@ -76,8 +76,8 @@ def _make_kernel(operator: torch._ops.OpOverload[..., object], packet: str) -> C
             with torch._C._ExcludeDispatchKeyGuard(_CASTING):
                 if kwargs.get("dtype") is None:
                     dtype = _type_for(packet, (*args, *kwargs.values()))
-                    args = tuple(_cast(value, dtype) for value in args)
-                    kwargs = {name: _cast(value, dtype) for name, value in kwargs.items()}
+                    args = tuple(_cast_floats(value, dtype) for value in args)
+                    kwargs = {name: _cast_floats(value, dtype) for name, value in kwargs.items()}
                 return operator(*args, **kwargs)
 
     return run
@@ -91,11 +91,11 @@ def _type_for(packet: str, values: tuple[object, ...]) -> torch.dtype:
     return torch.float32 if is_wide else lower
 
 
-def _cast(value: object, dtype: torch.dtype) -> object:
+def _cast_floats(value: object, dtype: torch.dtype) -> object:
     """An argument with its floating-point tensors on the device in a type; float64 stays."""
     if isinstance(value, torch.Tensor):
         is_cast = value.is_floating_point() and value.dtype != torch.float64 and is_on_device(value)
         return value.to(dtype) if is_cast else value
     if isinstance(value, list | tuple):
-        return type(value)(_cast(part, dtype) for part in value)
+        return type(value)(_cast_floats(part, dtype) for part in value)
     return value
