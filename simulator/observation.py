@@ -37,6 +37,15 @@ class Elements(IntEnum):
     INTEGERS = 5
 
 
+class Deferral(IntEnum):
+    """Whose work of streams comes first where it waits until the program waits for it (native/runtime/deferred_work.h);
+    of two operations that do not wait for each other, one of the orders runs the later one first."""
+
+    NONE = 0  # work is executed when it is submitted
+    OLDEST_STREAM_FIRST = 1
+    YOUNGEST_STREAM_FIRST = 2
+
+
 @dataclass(frozen=True)
 class KnownElements:
     """What the allocation with number `index` holds, if it has so many bytes."""
@@ -68,7 +77,8 @@ class MemoryChanges:
     it. `races`: warn of accesses to one word that nothing puts in order. `exact_sums`: atomics that add floating-point
     numbers carry what rounding loses, so that sums do not depend on their order. `one_in`: where nothing is counted,
     about one in so many work-groups of a grid runs, in windows of equal parts that begin `which` / `one_in` into each;
-    as many as `one_in`: only the first one.
+    as many as `one_in`: only the first one. `deferral`: launches, copies and fills are executed no earlier than the
+    program waits for them.
     """
 
     record_bytes: int = 0
@@ -88,6 +98,7 @@ class MemoryChanges:
     exact_sums: bool = False
     one_in: int = 1
     which: int = 0
+    deferral: Deferral = Deferral.NONE
 
 
 @dataclass(frozen=True)
@@ -117,6 +128,7 @@ class Observation(MemoryChanges):
             ("exact_sums", self.exact_sums),
             ("one_in", self.one_in if self.one_in > 1 else 0),
             ("which", self.which),
+            ("deferral", self.deferral),
         ]
         elements = [("elements", ",".join(map(str, self.elements)))] if self.elements else []
         return [

@@ -128,6 +128,7 @@ class CheckedProgram:
     repeated_launches: bool | None
     repeated_calls: bool | None
     moved_memory: bool | None
+    waiting: bool | None
     checks: tuple[VerificationCheck, ...]
 
 

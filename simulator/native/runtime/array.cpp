@@ -57,6 +57,7 @@ hipError_t create(hipArray_t* out, const hipChannelFormatDesc& channels, hipExte
 
 hipError_t destroy(hipArray_t array) {
   return call([&](Runtime& rt) -> hipError_t {
+    rt.complete_all();
     if (arrays().erase(array) == 0) return hipErrorContextIsDestroyed;
     rt.memory().release(array->data);
     delete array;
@@ -195,7 +196,7 @@ HIPSYNTH_EXPORT hipError_t hipArray3DGetDescriptor(HIP_ARRAY3D_DESCRIPTOR* out, 
 
 HIPSYNTH_EXPORT hipError_t hipMemcpy2DToArray(hipArray_t dst, size_t x, size_t y, const void* src, size_t pitch,
                                               size_t width, size_t height, hipMemcpyKind kind) {
-  return copy_to(dst, x, y, src, pitch, {width, height, 1}, kind, nullptr);
+  return synchronous([&] { return copy_to(dst, x, y, src, pitch, {width, height, 1}, kind, nullptr); });
 }
 HIPSYNTH_EXPORT hipError_t hipMemcpy2DToArrayAsync(hipArray_t dst, size_t x, size_t y, const void* src, size_t pitch,
                                                    size_t width, size_t height, hipMemcpyKind kind, hipStream_t s) {
@@ -203,7 +204,7 @@ HIPSYNTH_EXPORT hipError_t hipMemcpy2DToArrayAsync(hipArray_t dst, size_t x, siz
 }
 HIPSYNTH_EXPORT hipError_t hipMemcpy2DFromArray(void* dst, size_t pitch, const hipArray* src, size_t x, size_t y,
                                                 size_t width, size_t height, hipMemcpyKind kind) {
-  return copy_from(dst, pitch, src, x, y, {width, height, 1}, kind, nullptr);
+  return synchronous([&] { return copy_from(dst, pitch, src, x, y, {width, height, 1}, kind, nullptr); });
 }
 HIPSYNTH_EXPORT hipError_t hipMemcpy2DFromArrayAsync(void* dst, size_t pitch, const hipArray* src, size_t x, size_t y,
                                                      size_t width, size_t height, hipMemcpyKind kind, hipStream_t s) {
@@ -212,41 +213,46 @@ HIPSYNTH_EXPORT hipError_t hipMemcpy2DFromArrayAsync(void* dst, size_t pitch, co
 HIPSYNTH_EXPORT hipError_t hipMemcpy2DArrayToArray(hipArray_t dst, size_t x, size_t y, const hipArray* src,
                                                    size_t from_x, size_t from_y, size_t width, size_t height,
                                                    hipMemcpyKind kind) {
-  return call([&](Runtime& rt) -> hipError_t {
+  return synchronous([&]() -> hipError_t {
     if (!known(dst) || !known(src)) return hipErrorInvalidHandle;
     const Block block{width, height, 1};
     const Place to = place_in(*dst, x, y, 0, block), from = place_in(*src, from_x, from_y, 0, block);
     if (to.base == nullptr || from.base == nullptr) return hipErrorInvalidValue;
-    return copy_block(rt, to, from, block, kind, nullptr);
+    return copy_block(Runtime::get(), to, from, block, kind, nullptr);
   });
 }
 HIPSYNTH_EXPORT hipError_t hipMemcpyToArray(hipArray_t dst, size_t x, size_t y, const void* src, size_t n,
                                             hipMemcpyKind kind) {
-  return copy_run(dst, run_offset(dst, x, y), const_cast<void*>(src), n, true, kind, nullptr);
+  return synchronous(
+      [&] { return copy_run(dst, run_offset(dst, x, y), const_cast<void*>(src), n, true, kind, nullptr); });
 }
 HIPSYNTH_EXPORT hipError_t hipMemcpyFromArray(void* dst, const hipArray* src, size_t x, size_t y, size_t n,
                                               hipMemcpyKind kind) {
-  return copy_run(const_cast<hipArray_t>(src), run_offset(src, x, y), dst, n, false, kind, nullptr);
+  return synchronous(
+      [&] { return copy_run(const_cast<hipArray_t>(src), run_offset(src, x, y), dst, n, false, kind, nullptr); });
 }
 HIPSYNTH_EXPORT hipError_t hipMemcpyHtoA(hipArray_t dst, size_t offset, const void* src, size_t n) {
-  return copy_run(dst, offset, const_cast<void*>(src), n, true, hipMemcpyHostToDevice, nullptr);
+  return synchronous(
+      [&] { return copy_run(dst, offset, const_cast<void*>(src), n, true, hipMemcpyHostToDevice, nullptr); });
 }
 HIPSYNTH_EXPORT hipError_t hipMemcpyHtoAAsync(hipArray_t dst, size_t offset, const void* src, size_t n, hipStream_t s) {
   return copy_run(dst, offset, const_cast<void*>(src), n, true, hipMemcpyHostToDevice, s);
 }
 HIPSYNTH_EXPORT hipError_t hipMemcpyAtoH(void* dst, hipArray_t src, size_t offset, size_t n) {
-  return copy_run(src, offset, dst, n, false, hipMemcpyDeviceToHost, nullptr);
+  return synchronous([&] { return copy_run(src, offset, dst, n, false, hipMemcpyDeviceToHost, nullptr); });
 }
 HIPSYNTH_EXPORT hipError_t hipMemcpyAtoHAsync(void* dst, hipArray_t src, size_t offset, size_t n, hipStream_t s) {
   return copy_run(src, offset, dst, n, false, hipMemcpyDeviceToHost, s);
 }
 HIPSYNTH_EXPORT hipError_t hipMemcpyDtoA(hipArray_t dst, size_t offset, void* src, size_t n) {
-  return copy_run(dst, offset, src, n, true, hipMemcpyDeviceToDevice, nullptr);
+  return synchronous([&] { return copy_run(dst, offset, src, n, true, hipMemcpyDeviceToDevice, nullptr); });
 }
 HIPSYNTH_EXPORT hipError_t hipMemcpyAtoD(void* dst, hipArray_t src, size_t offset, size_t n) {
-  return copy_run(src, offset, dst, n, false, hipMemcpyDeviceToDevice, nullptr);
+  return synchronous([&] { return copy_run(src, offset, dst, n, false, hipMemcpyDeviceToDevice, nullptr); });
 }
 HIPSYNTH_EXPORT hipError_t hipMemcpyAtoA(hipArray_t dst, size_t to, hipArray_t src, size_t from, size_t n) {
   if (!known(src) || from > src->pitch() * src->rows() * src->slices()) return finish(hipErrorInvalidValue);
-  return copy_run(dst, to, static_cast<char*>(src->data) + from, n, true, hipMemcpyDeviceToDevice, nullptr);
+  return synchronous([&] {
+    return copy_run(dst, to, static_cast<char*>(src->data) + from, n, true, hipMemcpyDeviceToDevice, nullptr);
+  });
 }

@@ -35,6 +35,12 @@ std::map<uint64_t, KnownElements> parse_elements(const std::string& text) {
   return elements;
 }
 
+Deferral parse_deferral(const std::string& text) {
+  const double value = number(text);
+  if (value != 0 && value != 1 && value != 2) throw std::invalid_argument("no order of streams");
+  return static_cast<Deferral>(static_cast<uint8_t>(value));
+}
+
 using Setter = std::function<void(Config&, const std::string&)>;
 using Setters = std::map<std::string, Setter>;
 
@@ -72,6 +78,7 @@ Setters program_setters() {
       {"compiler", [](Config& c, const std::string& v) { c.compiler.push_back(v); }},  // one word per entry
       {"embedded", store<&Config::embedded>},
       {"line_output", store<&Config::line_output>},
+      {"deferral", [](Config& c, const std::string& v) { c.deferral = parse_deferral(v); }},
       {"settled_launches", store<&Config::settled_launches>},
   };
 }

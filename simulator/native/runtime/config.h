@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/machine.h"
+#include "deferred_work.h"
 #include "launch_recorder.h"
 #include "sharing_file.h"
 #include "trial.h"
@@ -25,6 +26,7 @@ struct Config {
   bool line_output = false;  // stdout is a pipe that somebody watches: write each line at once
   // The program ends when so many launches in a row were of kernels and shapes launched before; 0: never.
   uint64_t settled_launches = 0;
+  Deferral deferral = Deferral::none;
   Spec spec;              // from `spec.section.key = number`
   DeviceOptions options;  // see config.cpp for the keys
   TrialOptions trial;

@@ -78,15 +78,16 @@ void each_row(const Place& dst, const Place& src, const Block& block, Row row) {
   }
 }
 
-// Tells a trial about a copy between host and device.
-void observe(Trial& trial, Timeline::Engine engine, const Place& dst, const Place& src, const Block& block) {
+// Tells the trial about a copy between host and device.
+void observe(Runtime& rt, Timeline::Engine engine, const Place& dst, const Place& src, const Block& block) {
+  Trial& trial = rt.trial;
   bool continues = false;
   each_row(dst, src, block, [&](char* to, const char* from) {
     if (engine == Timeline::Engine::to_host) trial.copied_to_host(to, block.width, from);
     if (engine == Timeline::Engine::to_device) trial.copied_to_device(to, block.width, continues);
     continues = true;
   });
-  trial.end_of_copy();
+  trial.end_of_copy(rt.deferred.running());
 }
 
 void fill_row(char* dst, uint32_t value, unsigned element, size_t bytes) {
@@ -117,11 +118,13 @@ hipError_t copy_block(Runtime& rt, Place dst, Place src, Block block, hipMemcpyK
   double ns = copy_ns(rt.spec(), d, s, bytes);
   Timeline::Engine engine = copy_engine(d, s);
   bool blocking = host_waits(rt, d, dst.base, stream) || host_waits(rt, s, src.base, stream);
-  return rt.submit(
+  const bool staged = is_pageable(rt, dst.base) || is_pageable(rt, src.base);
+  const hipError_t error = rt.submit(
       stream,
       [&rt, dst, src, block, bytes, ns, engine, blocking, sides]() -> hipError_t {
         const auto [to_side, from_side] = sides();  // checked again: a graph may run this after memory was freed
         if (to_side == Side::bad || from_side == Side::bad) return hipErrorInvalidValue;
+        if (rt.ended && (is_pageable(rt, dst.base) || is_pageable(rt, src.base))) return hipSuccess;
         rt.trial.before_operation();
         each_row(dst, src, block, [&](char* to, const char* from) {
           // Brings the pages in by one call instead of one fault each.
@@ -130,13 +133,14 @@ hipError_t copy_block(Runtime& rt, Place dst, Place src, Block block, hipMemcpyK
         });
         if (engine == Timeline::Engine::to_host) rt.recorder.copied_to_host();
         if (engine == Timeline::Engine::to_device && rt.device) rt.device->empty_l2();
-        if (rt.trial.on()) observe(rt.trial, engine, dst, src, block);
+        if (rt.trial.on()) observe(rt, engine, dst, src, block);
         rt.trial.after_operation();
         if (engine != Timeline::Engine::none) rt.results.add_transfer(transfer(engine), bytes, ns);
         rt.occupy(engine, 1, ns, blocking);
         return hipSuccess;
       },
       NodeType::memcpy);
+  return error == hipSuccess && staged ? rt.complete_stream(*rt.stream(stream)) : error;
 }
 
 hipError_t copy(Runtime& rt, void* dst, const void* src, size_t bytes, hipMemcpyKind kind, hipStream_t stream) {

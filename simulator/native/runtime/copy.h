@@ -15,12 +15,14 @@ struct Place {
   size_t slice_pitch = 0;  // bytes between slices
 };
 
-// Makes a copy or a fill in the legacy stream, which a capture may forbid.
+// Makes a copy or a fill in the legacy stream, for which the host waits, and which a capture may forbid.
 template <typename Work>
 hipError_t synchronous(Work work) {
   return call([&](Runtime& rt) {
     const hipError_t allowed = check_synchronous(rt);
-    return allowed == hipSuccess ? work() : allowed;
+    if (allowed != hipSuccess) return allowed;
+    const hipError_t error = work();
+    return error == hipSuccess ? rt.complete_stream(*rt.stream(nullptr)) : error;
   });
 }
 

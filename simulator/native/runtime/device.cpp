@@ -76,9 +76,11 @@ HIPSYNTH_EXPORT hipError_t hipSetDeviceFlags(unsigned flags) {
 // Every operation has finished when its call returns, so only the simulated clock has to advance.
 HIPSYNTH_EXPORT hipError_t hipDeviceSynchronize() {
   return call([](Runtime& rt) {
-    const hipError_t allowed = check_wait_for_device(rt);
-    if (allowed == hipSuccess) rt.timeline.wait(rt.timeline.last());
-    return allowed;
+    hipError_t error = check_wait_for_device(rt);
+    if (error != hipSuccess) return error;
+    error = rt.complete_all();
+    rt.timeline.wait(rt.timeline.last());
+    return error;
   });
 }
 HIPSYNTH_EXPORT hipError_t hipDeviceReset() {

@@ -58,6 +58,7 @@ hipError_t allocate(Runtime& rt, void** out, size_t bytes, Memory::Kind kind) {
 hipError_t release(void* p, bool host) {
   return call([&](Runtime& rt) -> hipError_t {
     if (p == nullptr) return hipSuccess;
+    rt.complete_all();
     const auto pinned = rt.pinned.find(p);
     if (pinned != rt.pinned.end() && pinned->second.registered) return hipErrorInvalidValue;
     const Memory::Allocation* a = rt.memory().find(address(p), 1);
@@ -115,6 +116,7 @@ HIPSYNTH_EXPORT hipError_t hipHostRegister(void* p, size_t bytes, unsigned flags
 
 HIPSYNTH_EXPORT hipError_t hipHostUnregister(void* p) {
   return call([&](Runtime& rt) -> hipError_t {
+    rt.complete_all();
     const auto entry = rt.pinned.find(p);
     if (entry == rt.pinned.end() || !entry->second.registered) return hipErrorHostMemoryNotRegistered;
     rt.pinned.erase(entry);

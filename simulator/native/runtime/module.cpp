@@ -96,6 +96,7 @@ HIPSYNTH_EXPORT hipError_t hipModuleLoadFatBinary(hipModule_t* out, const void* 
 
 HIPSYNTH_EXPORT hipError_t hipModuleUnload(hipModule_t module) {
   return call([&](Runtime& rt) -> hipError_t {
+    rt.complete_all();
     if (rt.modules.erase(module) == 0) return hipErrorInvalidHandle;
     for (auto& [name, function] : module->functions) delete function;
     delete module;

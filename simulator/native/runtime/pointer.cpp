@@ -89,13 +89,14 @@ bool passes(const void* p, T wanted, unsigned how, T mask) {
   return results[how];
 }
 
-// Everything submitted before the wait has been executed, so if the condition does not hold now it never will.
+// If the condition does not hold once everything submitted before the wait has been executed, it never will.
 template <typename T>
 hipError_t wait_value(hipStream_t stream, void* p, T value, unsigned how, T mask) {
   return call([&](Runtime& rt) -> hipError_t {
     if (rt.memory().find(reinterpret_cast<uint64_t>(p), sizeof value) == nullptr || how > 3)
       return hipErrorInvalidValue;
-    return rt.submit(stream, [p, value, how, mask]() -> hipError_t {
+    return rt.submit(stream, [&rt, p, value, how, mask]() -> hipError_t {
+      if (!passes(p, value, how, mask)) rt.complete_others();
       if (passes(p, value, how, mask)) return hipSuccess;
       throw hipsynth::SimError(hipsynth::Reason::deadlock,
                                "a stream waits for a memory value that no earlier operation writes");

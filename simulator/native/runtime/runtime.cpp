@@ -68,6 +68,7 @@ void install_signal_handlers() {
 
 void write_at_exit() {
   if (instance == nullptr || stopping || instance->config.embedded) return;
+  instance->complete_at_exit();
   instance->digest_variables();
   instance->results.set_outputs(instance->trial.render());
   instance->results.render();
@@ -98,6 +99,7 @@ Runtime::Runtime() {
     device = std::make_unique<Device>(config.arch, config.spec, config.options);
     results.set_limited(config.options.budget_s > 0);
     results.set_tally(device->tally());
+    deferred.configure(config.deferral);
     trial.configure(config.trial);
     sharing.configure(config.sharing);
     recorder.configure(config.recorder);
@@ -180,6 +182,7 @@ void Runtime::digest_variables() {
 }
 
 void Runtime::reset() {
+  complete_all();
   for (hipStream_t s : streams) delete s;
   for (hipEvent_t e : events) delete e;
   for (hipModule_t m : modules) {
@@ -260,14 +263,80 @@ hipError_t Runtime::submit(hipStream_t handle, Operation operation, NodeType typ
   if (s == nullptr) return hipErrorContextIsDestroyed;
   if (Capture* capture = capture_of(*s)) return capture_work(*capture, *s, type, std::move(operation));
   if (current_ != nullptr) return operation();  // nested in another operation, such as a graph launch
+  if (!deferred.on()) return execute(*s, operation);
+  s->last_work = deferred.add(s, std::move(operation), earlier_work(*s));
+  return hipSuccess;
+}
+
+hipError_t Runtime::execute(ihipStream_t& stream, const Operation& operation) {
   struct Scope {
     ihipStream_t*& slot;
     ~Scope() { slot = nullptr; }
-  } scope{current_ = s};
+  } scope{current_ = &stream};
   return operation();
 }
 
+// The default stream and blocking streams wait for each other.
+std::vector<uint64_t> Runtime::earlier_work(const ihipStream_t& s) const {
+  std::vector<uint64_t> numbers{s.last_work};
+  if (&s != &default_stream_ && !(s.flags & kStreamNonBlocking)) numbers.push_back(default_stream_.last_work);
+  for (const ihipStream_t* other : streams) {
+    if (&s == &default_stream_ && !(other->flags & kStreamNonBlocking)) numbers.push_back(other->last_work);
+  }
+  return numbers;
+}
+
+hipError_t Runtime::complete_stream(const ihipStream_t& s) {
+  hipError_t first = hipSuccess;
+  if (!deferred.on() || executing()) return first;
+  for (const uint64_t number : &s == &default_stream_ ? earlier_work(s) : std::vector{s.last_work}) {
+    const hipError_t error = deferred.run_through(number, std::bind_front(&Runtime::execute, this));
+    if (first == hipSuccess) first = error;
+  }
+  return first;
+}
+
+hipError_t Runtime::complete_event(const ihipEvent_t& event) {
+  if (!deferred.on() || executing()) return hipSuccess;
+  return deferred.run_through(event.work, std::bind_front(&Runtime::execute, this));
+}
+
+hipError_t Runtime::complete_all() {
+  if (!deferred.on() || executing()) return hipSuccess;
+  return deferred.run_all(std::bind_front(&Runtime::execute, this));
+}
+
+void Runtime::complete_others() {
+  ihipStream_t* const stream = current_;
+  if (deferred.on()) deferred.run_all(std::bind_front(&Runtime::execute, this));
+  current_ = stream;
+}
+
+void Runtime::complete_at_exit() {
+  const std::lock_guard<std::recursive_mutex> lock(mutex);
+  ended = true;
+  enter();
+  try {
+    complete_all();
+  } catch (const SimError& error) {
+    stop(error.reason, error.what());
+  }
+  leave();
+}
+
+void Runtime::order_behind_event(ihipStream_t& s, hipEvent_t event) {
+  if (!deferred.on() || event->work == 0) return;
+  std::vector<uint64_t> after = earlier_work(s);
+  after.push_back(event->work);
+  const auto wait = [this, &s, event] {
+    if (events.contains(event)) s.tail_ns = std::max(s.tail_ns, event->time_ns);
+    return hipSuccess;
+  };
+  s.last_work = deferred.add(&s, wait, std::move(after));
+}
+
 void Runtime::call_host(const std::function<void()>& function) {
+  if (ended) return;
   struct Unlocked {
     Runtime& rt;
     ihipStream_t* const stream = std::exchange(rt.current_, nullptr);

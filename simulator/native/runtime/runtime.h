@@ -13,6 +13,7 @@
 #include "capture.h"
 #include "config.h"
 #include "core/machine.h"
+#include "deferred_work.h"
 #include "hip_abi.h"
 #include "results.h"
 #include "timeline.h"
@@ -23,6 +24,7 @@ struct ihipStream_t {
   int priority = 0;
   uint64_t id = 0;
   uint64_t capture = 0;           // the capture in progress, or 0
+  uint64_t last_work = 0;         // number of the operation that was deferred last
   double tail_ns = 0;             // end time of all submitted work
   double modified_bytes = 0;      // in the L2s when its last kernel ended
   double kernel_end_ns = 0;       // of that kernel
@@ -33,6 +35,7 @@ struct ihipEvent_t {
   unsigned flags = 0;
   bool recorded = false;
   double time_ns = 0;
+  uint64_t work = 0;                      // number of the deferred operation that records it
   uint64_t capture = 0;                   // recorded during that capture, which may have ended; or 0
   hipsynth::runtime::Reached after = {};  // where in it
 };
@@ -56,7 +59,7 @@ struct ihipModuleSymbol_t {
 
 namespace hipsynth::runtime {
 
-// Work in a stream: executed at once, or stored in a graph while the stream captures.
+// Work in a stream: executed at once, deferred, or stored in a graph while the stream captures.
 using Operation = std::function<hipError_t()>;
 
 // A kernel or variable of the program: its device symbol and code object.
@@ -130,12 +133,14 @@ class Runtime {
   std::map<const void*, ihipModuleSymbol_t> kernels;  // host stub -> resolved kernel
   const char* volatile running = nullptr;             // the kernel being simulated, for crash messages; set by dispatch
   std::string failure;                                // of an embedded process: reason, new line, message; "" if none
-  double uncertain_ns = 0;                            // of launches since their caches were cleared (scripts.cpp)
+  bool ended = false;       // the program: its stacks are gone, its functions may not be called
+  double uncertain_ns = 0;  // of launches since their caches were cleared (scripts.cpp)
 
   Memory& memory() { return device->memory(); }
   const Spec& spec() const { return config.spec; }  // zeros without a configuration
 
   Timeline timeline;
+  DeferredWork deferred;
   // Adds `ns` of work to the stream of the current operation; `blocking`: the host waits for it.
   void occupy(Timeline::Engine engine, double share, double ns, bool blocking = false);
   // Time from the submission of a kernel to its begin, in ns, which its duration does not contain; less than 0 if part
@@ -169,6 +174,14 @@ class Runtime {
   bool is_default(hipStream_t handle) { return stream(handle) == &default_stream_; }
   bool is_default(const ihipStream_t& stream) const { return &stream == &default_stream_; }
   hipError_t submit(hipStream_t stream, Operation operation, NodeType type = NodeType::empty);
+  // The host waits: what was deferred of a stream, up to an event, or at all is executed. Return the first error.
+  hipError_t complete_stream(const ihipStream_t& stream);
+  hipError_t complete_event(const ihipEvent_t& event);
+  hipError_t complete_all();
+  void complete_others();  // than the operation that asks for it
+  void complete_at_exit();
+  // What is submitted to the stream from now on comes after what was submitted before the event was recorded.
+  void order_behind_event(ihipStream_t& stream, hipEvent_t event);
   // Calls a function of the program without the lock, so that it may wait for another thread.
   void call_host(const std::function<void()>& function);
   void enter();  // an API call begins, with the lock
@@ -194,6 +207,8 @@ class Runtime {
   ihipStream_t* current_ = nullptr;  // the stream whose operation is being executed
   int depth_ = 0;                    // API calls in progress, each of which holds the lock
   void watch_time();
+  hipError_t execute(ihipStream_t& stream, const Operation& operation);
+  std::vector<uint64_t> earlier_work(const ihipStream_t& stream) const;
   double last_write_s_ = -1e9, write_cost_s_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// Streams and events. Every operation finishes before its call returns, so waiting is never needed in real time;
-// Timeline computes when operations run in simulated time.
+// Streams and events. Every operation finishes before its call returns unless it is deferred (deferred_work.h), so
+// waiting is never needed in real time; Timeline computes when operations run in simulated time.
 #include "runtime.h"
 
 using namespace hipsynth::runtime;
@@ -26,8 +26,9 @@ hipError_t wait(hipStream_t handle) {
       capture->invalidated = true;
       return hipErrorStreamCaptureUnsupported;
     }
+    const hipError_t error = rt.complete_stream(*s);
     rt.timeline.wait(rt.ready(*s));
-    return hipSuccess;
+    return error;
   });
 }
 
@@ -41,7 +42,7 @@ hipError_t create_event(hipEvent_t* out, unsigned flags) {
 }
 
 hipError_t record_event(Runtime& rt, hipEvent_t event, hipStream_t stream) {
-  return rt.submit(
+  const hipError_t error = rt.submit(
       stream,
       [&rt, event]() -> hipError_t {
         if (!rt.events.contains(event)) return hipErrorInvalidHandle;
@@ -50,6 +51,9 @@ hipError_t record_event(Runtime& rt, hipEvent_t event, hipStream_t stream) {
         return hipSuccess;
       },
       NodeType::event_record);
+  const ihipStream_t* s = rt.stream(stream);
+  if (s != nullptr && !rt.executing()) event->work = s->last_work;
+  return error;
 }
 
 template <typename T, typename Get>
@@ -99,10 +103,11 @@ HIPSYNTH_EXPORT hipError_t hipStreamDestroy(hipStream_t s) {
     const auto value = reinterpret_cast<uintptr_t>(s);
     if (value == 0 || value == kStreamLegacy || value == kStreamPerThread) return hipErrorInvalidHandle;
     if (!rt.streams.contains(s)) return hipErrorContextIsDestroyed;
+    const hipError_t error = rt.complete_stream(*s);
     forget_stream(rt, *s);
     rt.streams.erase(s);
     delete s;
-    return hipSuccess;
+    return error;
   });
 }
 HIPSYNTH_EXPORT hipError_t hipStreamSynchronize(hipStream_t s) { return wait(s); }
@@ -134,6 +139,7 @@ HIPSYNTH_EXPORT hipError_t hipStreamWaitEvent(hipStream_t handle, hipEvent_t eve
     if (flags > kEventWaitExternal) return hipErrorInvalidValue;
     if (rt.captures.contains(event->capture)) return capture_wait(rt, *s, event->capture, event->after);
     if (s->capture == 0 && event->recorded) s->tail_ns = std::max(s->tail_ns, event->time_ns);
+    if (s->capture == 0) rt.order_behind_event(*s, event);
     return hipSuccess;
   });
 }
@@ -195,8 +201,9 @@ HIPSYNTH_EXPORT hipError_t hipEventRecordWithFlags(hipEvent_t event, hipStream_t
 HIPSYNTH_EXPORT hipError_t hipEventSynchronize(hipEvent_t event) {
   return call([&](Runtime& rt) -> hipError_t {
     if (!rt.events.contains(event)) return hipErrorInvalidHandle;
+    const hipError_t error = rt.complete_event(*event);
     if (event->recorded) rt.timeline.wait(event->time_ns);
-    return hipSuccess;
+    return error;
   });
 }
 HIPSYNTH_EXPORT hipError_t hipEventQuery(hipEvent_t event) { return hipEventSynchronize(event); }
@@ -205,6 +212,8 @@ HIPSYNTH_EXPORT hipError_t hipEventElapsedTime(float* ms, hipEvent_t start, hipE
     if (ms == nullptr) return hipErrorInvalidValue;
     if (!rt.events.contains(start) || !rt.events.contains(stop)) return hipErrorInvalidHandle;
     if ((start->flags | stop->flags) & kEventDisableTiming) return hipErrorInvalidHandle;
+    rt.complete_event(*start);
+    rt.complete_event(*stop);
     if (!start->recorded || !stop->recorded) return hipErrorInvalidHandle;
     *ms = static_cast<float>((stop->time_ns - start->time_ns) * 1e-6);
     return hipSuccess;

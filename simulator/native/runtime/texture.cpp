@@ -168,6 +168,7 @@ bool has_images(Runtime& rt) { return traits(rt.config.arch).images; }
 
 template <typename Table>
 hipError_t destroy(Runtime& rt, Table& table, uint64_t object) {
+  rt.complete_all();
   if (table.erase(object) == 0) return hipErrorInvalidValue;
   rt.memory().release(reinterpret_cast<void*>(object));
   return hipSuccess;

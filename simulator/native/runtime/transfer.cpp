@@ -112,7 +112,10 @@ HIPSYNTH_EXPORT hipError_t hipMemcpyAsync(void* dst, const void* src, size_t n, 
 }
 HIPSYNTH_EXPORT hipError_t hipMemcpyWithStream(void* dst, const void* src, size_t n, hipMemcpyKind kind,
                                                hipStream_t s) {
-  return copy_call(dst, src, n, kind, s);
+  return call([&](Runtime& rt) {
+    const hipError_t error = copy(rt, dst, src, n, kind, s);
+    return error == hipSuccess ? rt.complete_stream(*rt.stream(s)) : error;
+  });
 }
 HIPSYNTH_EXPORT hipError_t hipMemcpyHtoD(void* dst, const void* src, size_t n) {
   return synchronous([&] { return copy_call(dst, src, n, hipMemcpyHostToDevice, nullptr); });

@@ -45,9 +45,10 @@ std::string Trial::Digest::text() const {
   return out;
 }
 
-void Trial::keep(const char* kind, uint64_t index, const Digest& digest, uint64_t recorded, const Uses& uses) {
+void Trial::keep(const char* kind, uint64_t index, const Digest& digest, uint64_t recorded, const Uses& uses,
+                 uint64_t submission) {
   if (entries_.size() < kKeptEntries) {
-    entries_.push_back({kind, index, digest.bytes(), recorded, digest.text(), uses});
+    entries_.push_back({kind, index, digest.bytes(), recorded, digest.text(), uses, submission});
   } else {
     const std::string text = digest.text();
     rest_.add(text.data(), text.size());
@@ -120,10 +121,10 @@ void Trial::copied_to_host(const char* data, size_t bytes, const void* from) {
   copy_recorded_ += record(data, bytes);
 }
 
-void Trial::end_of_copy() {
+void Trial::end_of_copy(uint64_t submission) {
   if (copy_.bytes() == 0) return;
   const Buffer* from = buffer_at(copied_from_);
-  keep("copy", copies_++, copy_, copy_recorded_, from == nullptr ? Uses() : from->uses);
+  keep("copy", copies_++, copy_, copy_recorded_, from == nullptr ? Uses() : from->uses, submission);
   copy_ = Digest();
   copy_recorded_ = 0;
 }
@@ -250,10 +251,23 @@ void Trial::after_operation() {
   }
 }
 
+// Copies have the numbers of their submission, in whatever order deferred ones were made.
+void Trial::number_copies() {
+  std::vector<Entry*> copies;
+  for (Entry& e : entries_) {
+    if (e.kind == "copy") copies.push_back(&e);
+  }
+  std::sort(copies.begin(), copies.end(), [](const Entry* a, const Entry* b) {
+    return std::pair(a->submission, a->index) < std::pair(b->submission, b->index);
+  });
+  for (size_t i = 0; i < copies.size(); ++i) copies[i]->index = i;
+}
+
 std::string Trial::render() {
   if (!options_.outputs) return "";
   open();
   release_all();
+  number_copies();
   if (options_.watch) entries_.push_back({"host_writes", 0, host_writes_, 0, ""});
   if (rest_.bytes() != 0) entries_.push_back({"rest", 0, rest_.bytes(), 0, rest_.text()});
   if (file_ != nullptr) std::fflush(file_);

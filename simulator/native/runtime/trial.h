@@ -50,7 +50,7 @@ class Trial {
   void release_all();
   void copied_to_host(const char* data, size_t bytes, const void* from);  // one row of a copy
   void copied_to_device(char* data, size_t bytes, bool continues);  // one row; `continues`: not the first of its copy
-  void end_of_copy();
+  void end_of_copy(uint64_t submission);  // its number among deferred operations, 0 without any
   // Draws again what the host wrote directly, such as managed memory, since it was allocated; poisons what kernels
   // wrote.
   void before_launch(const KernelInfo& kernel, const std::vector<uint8_t>& arguments);
@@ -93,8 +93,11 @@ class Trial {
     uint64_t index, bytes, recorded;
     std::string digest;
     Uses uses = {};
+    uint64_t submission = 0;  // of a copy
   };
-  void keep(const char* kind, uint64_t index, const Digest& digest, uint64_t recorded, const Uses& uses);
+  void keep(const char* kind, uint64_t index, const Digest& digest, uint64_t recorded, const Uses& uses,
+            uint64_t submission = 0);
+  void number_copies();
   Buffer* buffer_at(uint64_t address);
   void note_uses(const KernelInfo& kernel, const std::vector<uint8_t>& arguments);
   Elements elements_of(const Buffer& buffer) const;

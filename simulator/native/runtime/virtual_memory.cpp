@@ -117,6 +117,7 @@ HIPSYNTH_EXPORT hipError_t hipMemMap(void* p, size_t bytes, size_t offset, hipMe
 }
 HIPSYNTH_EXPORT hipError_t hipMemUnmap(void* p, size_t bytes) {
   return call([&](Runtime& rt) -> hipError_t {
+    rt.complete_all();
     std::vector<hipMemGenericAllocationHandle_t> found;
     size_t sum = 0;
     const bool covered = each_mapping(p, bytes, [&](hipMemGenericAllocationHandle_t h) {

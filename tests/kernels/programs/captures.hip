@@ -29,6 +29,7 @@ static void updates(hipStream_t stream, int* data) {
     OK(hipGraphDestroy(graph));
     FAILS(hipGraphNodeSetEnabled(executable, first, 0), hipErrorInvalidValue);  // a node that no longer exists
     OK(hipGraphLaunch(executable, stream));
+    OK(hipStreamSynchronize(stream));
     CHECK(host[kItems - 1] == round * 0x01010101 + 1);
   }
   OK(hipGraphExecDestroy(executable));
@@ -57,6 +58,7 @@ static void memory(hipStream_t stream) {
   for (int round = 0; round < 3; ++round) {
     host[7] = 0;
     OK(hipGraphLaunch(executable, stream));
+    OK(hipStreamSynchronize(stream));
     CHECK(host[7] == 5);
   }
   OK(hipGraphExecDestroy(executable));

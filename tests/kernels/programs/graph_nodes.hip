@@ -50,6 +50,7 @@ int main() {
   hipGraphExec_t run;
   OK(hipGraphInstantiate(&run, graph, nullptr, nullptr, 0));
   OK(hipGraphLaunch(run, nullptr));
+  OK(hipStreamSynchronize(nullptr));
   CHECK(host[0] == 15 && host[63] == 15 && host_calls == 1);
   // Other parameters for what is instantiated, then by a whole graph.
   int by_ten = 10;
@@ -57,6 +58,7 @@ int main() {
   kernel.kernelParams = other_args;
   OK(hipGraphExecKernelNodeSetParams(run, shifted, &kernel));
   OK(hipGraphLaunch(run, nullptr));
+  OK(hipStreamSynchronize(nullptr));
   CHECK(host[5] == 30);
   OK(hipGraphKernelNodeSetParams(shifted, &kernel));
   OK(hipGraphClone(&copy, graph));
@@ -67,6 +69,7 @@ int main() {
   FAILS(hipGraphExecUpdate(run, copy, nodes, &result), hipErrorGraphExecUpdateFailure);
   CHECK(result == hipGraphExecUpdateErrorTopologyChanged);
   OK(hipGraphLaunch(run, nullptr));
+  OK(hipStreamSynchronize(nullptr));
   CHECK(host[5] == 30 && host_calls == 3);
   // A graph within a graph, memory of its own, a variable.
   hipGraph_t outer;
@@ -81,6 +84,7 @@ int main() {
   hipGraphExec_t all;
   OK(hipGraphInstantiate(&all, outer, nullptr, nullptr, 0));
   OK(hipGraphLaunch(all, nullptr));
+  OK(hipStreamSynchronize(nullptr));
   int found = 0;
   OK(hipMemcpyFromSymbol(&found, HIP_SYMBOL(symbol), 4));
   CHECK(found == 30 && host_calls == 4);
@@ -103,11 +107,13 @@ int main() {
   FAILS(hipGraphNodeSetEnabled(filling, called, 0), hipErrorInvalidValue);
   FAILS(hipGraphNodeGetEnabled(filling, scaled, &enabled), hipErrorInvalidValue);
   OK(hipGraphLaunch(filling, nullptr));
+  OK(hipStreamSynchronize(nullptr));
   char byte = 0;
   OK(hipMemcpy(&byte, bytes, 1, hipMemcpyDeviceToHost));
   CHECK(enabled == 0 && byte == 1);
   OK(hipGraphNodeSetEnabled(filling, fill, 1));
   OK(hipGraphLaunch(filling, nullptr));
+  OK(hipStreamSynchronize(nullptr));
   OK(hipMemcpy(&byte, bytes, 1, hipMemcpyDeviceToHost));
   CHECK(byte == 2);
   // A drawing of a graph: nodes and edges.

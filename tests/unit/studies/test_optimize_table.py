@@ -30,7 +30,8 @@ from studies.optimize_table import (
 
 PASSED = CheckedProgram(
     outputs_equal=True, other_inputs=True, other_sizes=True, timed_size=True, precision=True, stale_memory=True,
-    outside_kernels=True, races=True, repeated_launches=True, repeated_calls=None, moved_memory=True, checks=(),
+    outside_kernels=True, races=True, repeated_launches=True, repeated_calls=None, moved_memory=True, waiting=None,
+    checks=(),
 )  # fmt: skip
 
 

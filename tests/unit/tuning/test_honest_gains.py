@@ -233,7 +233,7 @@ def test_an_honest_program_passes_every_check(verifier: Verifier) -> None:
     assert document_json(found.document()) | {"checks": []} == {
         "outputs_equal": True, "other_inputs": True, "other_sizes": True, "timed_size": None, "precision": True,
         "stale_memory": True, "outside_kernels": True, "races": True, "repeated_launches": True,
-        "repeated_calls": True, "moved_memory": True, "checks": [],
+        "repeated_calls": True, "moved_memory": True, "waiting": True, "checks": [],
     }  # fmt: skip
 
 

@@ -28,6 +28,7 @@ from hipsynth.tuning.optimize.verification.support import (
     seed_of,
     sum_counters,
 )
+from hipsynth.tuning.optimize.verification.waiting import check_waiting
 from hipsynth.tuning.trial import Conditions, Trial
 
 ON_DEVICE = frozenset({"device_to_device", "fill"})
@@ -155,6 +156,7 @@ CHECKS: tuple[Callable[[TrialSource, str], VerificationCheck], ...] = (
     check_repeated_launches,
     check_moved_memory,
     check_repeated_calls,
+    check_waiting,
 )
 
 

@@ -89,6 +89,7 @@ class Verification:
             repeated_launches=passed.get("repeated_launches"),
             repeated_calls=passed.get("repeated_calls"),
             moved_memory=passed.get("moved_memory"),
+            waiting=passed.get("waiting"),
             checks=self.checks,
         )
 

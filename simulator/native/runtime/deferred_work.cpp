@@ -1,0 +1,84 @@
+#include "deferred_work.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "runtime.h"
+
+namespace hipsynth::runtime {
+
+uint64_t DeferredWork::add(ihipStream_t* stream, Operation operation, std::vector<uint64_t> after) {
+  pending_[++last_] = {stream, stream->id, std::move(operation), std::move(after)};
+  return last_;
+}
+
+hipError_t DeferredWork::run_all(const Execute& execute) {
+  std::vector<uint64_t> numbers;
+  for (const auto& [number, _] : pending_) numbers.push_back(number);
+  return run_in_order(numbers, execute);
+}
+
+hipError_t DeferredWork::run_through(uint64_t number, const Execute& execute) {
+  std::set<uint64_t> reached;
+  for (std::vector<uint64_t> open{number}; !open.empty();) {
+    const auto work = pending_.find(open.back());
+    open.pop_back();
+    if (work == pending_.end() || !reached.insert(work->first).second) continue;
+    open.insert(open.end(), work->second.after.begin(), work->second.after.end());
+  }
+  return run_in_order({reached.begin(), reached.end()}, execute);
+}
+
+// Runs one stream's operations after the other's. What an operation of another stream comes after is run when that is
+// reached, and no earlier.
+hipError_t DeferredWork::run_in_order(const std::vector<uint64_t>& numbers, const Execute& execute) {
+  std::map<uint64_t, std::vector<uint64_t>> streams;
+  for (const uint64_t number : numbers) streams[pending_.at(number).stream_id].push_back(number);
+  std::vector<uint64_t> order;
+  for (const auto& [_, own] : streams) order.insert(order.end(), own.begin(), own.end());
+  if (deferral_ == Deferral::youngest_stream_first) {
+    order.clear();
+    for (auto stream = streams.rbegin(); stream != streams.rend(); ++stream)
+      order.insert(order.end(), stream->second.begin(), stream->second.end());
+  }
+  hipError_t first = hipSuccess;
+  for (const uint64_t number : order) {
+    const hipError_t error = run_with_earlier(number, execute);
+    if (first == hipSuccess) first = error;
+  }
+  return first;
+}
+
+hipError_t DeferredWork::run_with_earlier(uint64_t number, const Execute& execute) {
+  hipError_t first = hipSuccess;
+  for (std::vector<uint64_t> open{number}; !open.empty();) {
+    const auto work = pending_.find(open.back());
+    if (work == pending_.end()) {
+      open.pop_back();
+      continue;
+    }
+    const std::vector<uint64_t>& after = work->second.after;
+    const auto earlier = std::find_if(after.begin(), after.end(), [&](uint64_t n) { return pending_.contains(n); });
+    if (earlier != after.end()) {
+      open.push_back(*earlier);
+      continue;
+    }
+    const hipError_t error = run_one(open.back(), execute);
+    if (first == hipSuccess) first = error;
+  }
+  return first;
+}
+
+// The operation is no longer pending while it runs: it may call the program, which submits and waits for other work.
+hipError_t DeferredWork::run_one(uint64_t number, const Execute& execute) {
+  const Work work = std::move(pending_.extract(number).mapped());
+  struct Scope {
+    uint64_t& slot;
+    const uint64_t before;
+    ~Scope() { slot = before; }
+  } scope{running_, std::exchange(running_, number)};
+  return execute(*work.stream, work.operation);
+}
+
+}  // namespace hipsynth::runtime

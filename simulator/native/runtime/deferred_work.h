@@ -1,0 +1,49 @@
+// Work of streams that waits until the program waits for it. Such a run shows where a program does not wait although it
+// has to: the host reads what was not copied yet, or a stream what another one has not computed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "hip_abi.h"
+
+namespace hipsynth::runtime {
+
+// Whether work is deferred, and whose comes first where nothing puts two streams in order. Of two operations that do
+// not wait for each other, either order or the other one runs that first which was submitted last.
+enum class Deferral : uint8_t { none, oldest_stream_first, youngest_stream_first };
+
+class DeferredWork {
+ public:
+  using Operation = std::function<hipError_t()>;
+  using Execute = std::function<hipError_t(ihipStream_t&, const Operation&)>;
+
+  void configure(Deferral deferral) { deferral_ = deferral; }
+  bool on() const { return deferral_ != Deferral::none; }
+  // Adds an operation of a stream that comes after those with the numbers `after`. Returns its own number, from 1 on
+  // in the order of submission.
+  uint64_t add(ihipStream_t* stream, Operation operation, std::vector<uint64_t> after);
+  // Runs the operation with a number, after all that it comes after. Returns the first error.
+  hipError_t run_through(uint64_t number, const Execute& execute);
+  hipError_t run_all(const Execute& execute);
+  uint64_t running() const { return running_; }  // the number of the operation that runs; 0 if none does
+
+ private:
+  struct Work {
+    ihipStream_t* stream;
+    uint64_t stream_id;
+    Operation operation;
+    std::vector<uint64_t> after;
+  };
+  hipError_t run_in_order(const std::vector<uint64_t>& numbers, const Execute& execute);
+  hipError_t run_with_earlier(uint64_t number, const Execute& execute);
+  hipError_t run_one(uint64_t number, const Execute& execute);
+
+  Deferral deferral_ = Deferral::none;
+  std::map<uint64_t, Work> pending_;  // by number
+  uint64_t last_ = 0, running_ = 0;
+};
+
+}  // namespace hipsynth::runtime

@@ -1,0 +1,33 @@
+"""Whether a program waits for its work: the host before it reads results, and one stream for another."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from hipsynth.simulator.observation import Deferral
+from hipsynth.tuning.optimize.documents import VerificationCheck
+from hipsynth.tuning.optimize.verification.support import TrialSource, first_size
+
+# What lets work go on while the host does, and what host and device share. Without any, every result is copied by calls
+# that wait for it.
+_ASYNCHRONOUS = re.compile(
+    r"\bhip(?:\w*(?:Stream|Async|Managed|Graph)|Host[A-Z]|MallocHost|MemAllocHost|FreeHost)|__managed__"
+)
+
+
+def check_waiting(source: TrialSource, text: str) -> VerificationCheck:
+    """Launches, copies and fills are executed no earlier than the program waits for them, and those of streams that do
+    not wait for each other in both orders."""
+    name = "waiting"
+    if not _ASYNCHRONOUS.search(text):
+        return VerificationCheck(name, True, "all calls wait for their work: no streams, no memory of host and device")
+    plain = first_size(source)
+    for order in (Deferral.OLDEST_STREAM_FIRST, Deferral.YOUNGEST_STREAM_FIRST):
+        deferred = replace(plain, deferral=order)
+        if not source.check_equal(name, source.original, plain, deferred).passed:
+            return VerificationCheck(name, None, "the original itself does not wait for what it reads")
+        check = source.check_equal(name, text, plain, deferred)
+        if not check.passed:
+            return replace(check, detail=f"work that nothing waits for comes late, {check.detail}")
+    return check
