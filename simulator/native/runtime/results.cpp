@@ -304,7 +304,7 @@ bool Results::record_shape(size_t kernel, const Dispatch& dispatch) {
   const Shape shape = shape_of(dispatch), others{};
   const bool kept = shape_index_.contains({kernel, shape}) || shapes_.size() < kKeptShapes;
   const auto [slot, added] = shape_index_.try_emplace({kernel, kept ? shape : others}, shapes_.size());
-  if (added) shapes_.push_back({.kernel = kernel});
+  if (added) shapes_.emplace_back().kernel = kernel;
   ShapeTotal& row = shapes_[slot->second];
   if (total.dispatches > 0 && !(total.same_shape && shape_of(total.sum) == shape)) {
     several_shapes_ = true;
