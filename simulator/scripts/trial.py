@@ -12,6 +12,7 @@ from hipsynth.core.errors import BadInput
 from hipsynth.core.files import read_program_file
 from hipsynth.core.reasons import Reason
 from hipsynth.simulator.artefacts import Artefacts
+from hipsynth.simulator.observation import Family
 
 VARIABLE, FILE = "HIPSYNTH_SCRIPT_TRIAL", "hipsynth-tensors.bin"
 MOST_BYTES, MOST_TENSORS = 1 << 30, 10_000
@@ -31,13 +32,25 @@ class TensorBytes:
 
 
 def observe_script(
-    artefacts: Artefacts, folder: Path, *, seed: int = 0, tensors: bool = True, still: bool = False
+    artefacts: Artefacts,
+    folder: Path,
+    *,
+    seed: int = 0,
+    family: Family = Family.SCALED,
+    tensors: bool = True,
+    still: bool = False,
 ) -> Artefacts:
     """The script, to be run in `folder`, which also leaves what its kernels wrote in a file there (`tensors`). `seed`:
-    not 0, its random generators give other numbers. Generators without a seed always get one. `still`: whatever it
+    not 0, its random generators give other numbers. Generators without a seed always get one. `family`: LARGE, what
+    PyTorch draws is 256 times as large; ZEROS, a quarter of it is zero; else it is as drawn. `still`: whatever it
     times takes the same time, so that runs whose kernels are not equally fast print the same."""
     assert artefacts.interpreter is not None
-    settings = {"seed": seed, "tensors": str(folder.resolve() / FILE) if tensors else "", "still": still}
+    settings = {
+        "seed": seed,
+        "family": family.name,
+        "tensors": str(folder.resolve() / FILE) if tensors else "",
+        "still": still,
+    }
     places = dict(artefacts.interpreter.places) | {VARIABLE: json.dumps(settings)}
     return replace(artefacts, interpreter=replace(artefacts.interpreter, places=tuple(places.items())))
 

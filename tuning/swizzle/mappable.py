@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Protocol
 
 from hipsynth.core.kernel_record import Dim
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.simulator import api
 from hipsynth.simulator.line_sharing import SharingObservation, read_sharing
 from hipsynth.source.arguments import default_arguments
 from hipsynth.source.triton_source import read_default_arguments, read_triton_source
@@ -19,7 +17,7 @@ from hipsynth.tuning.swizzle.line_use import ObservedLaunches, collect_launches,
 from hipsynth.tuning.swizzle.mapping import GroupMapping
 from hipsynth.tuning.trial import Conditions, Trial, run_trial
 from hipsynth.tuning.trial.refusal import KernelRefusal
-from hipsynth.tuning.trial.script import ScriptTrials
+from hipsynth.tuning.trial.script import ScriptRun, ScriptTrials
 
 KernelMappings = Mapping[str, tuple[GroupMapping, Dim]]  # kernel -> its mapping, and the grid of its largest launch
 
@@ -106,5 +104,5 @@ class ScriptProgram:
         return self.trials.observe(self.text, self.target, Conditions(arguments, time_s=time_s), following, read)
 
 
-def _read_observed(arch: str, result: api.RunResult, folder: Path) -> ObservedLaunches:
-    return collect_launches(result, tuple(read_sharing(folder)), arch)
+def _read_observed(arch: str, run: ScriptRun) -> ObservedLaunches:
+    return collect_launches(run.result, tuple(read_sharing(run.folder)), arch)

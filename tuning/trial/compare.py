@@ -101,7 +101,7 @@ def compare_trials(
     if texts and before.exit_code != after.exit_code:
         return TrialComparison(False, False, reason=f"exit code {after.exit_code} instead of {before.exit_code}")
     if texts and not same_words(before.texts, after.texts):
-        return TrialComparison(False, False, reason=_other_texts(before, after))
+        return TrialComparison(False, False, reason=describe_other_texts(before, after))
     if before.kernels and not after.kernels:
         return TrialComparison(False, False, reason="it launches no kernel")
     alike = same_allocations(before, after, more_allocations)
@@ -109,7 +109,7 @@ def compare_trials(
     if not texts or not comparison.equal or before.texts == after.texts:
         return comparison
     if comparison.exact:
-        return TrialComparison(False, False, reason=_other_texts(before, after))
+        return TrialComparison(False, False, reason=describe_other_texts(before, after))
     return compare_printed(before, after, tolerance, nudged, comparison, roundings)
 
 
@@ -138,7 +138,8 @@ def compare_printed(
     return comparison
 
 
-def _other_texts(before: Trial, after: Trial) -> str:
+def describe_other_texts(before: Trial, after: Trial) -> str:
+    """Whether it is what `after` prints or what it writes that differs."""
     return "it writes other files" if before.stdout == after.stdout else "it prints something else"
 
 

@@ -187,6 +187,7 @@ void Trial::poison_results() {
 
 void Trial::poison_written() {
   if (options_.poison_every == 0) return;
+  note_changes(false);  // what the host of a script wrote directly
   if (launches_ != 0 && launches_ % options_.poison_every == 0) {
     for (auto& [start, buffer] : buffers_) {
       auto* data = reinterpret_cast<char*>(start);

@@ -28,6 +28,8 @@ from .triton_driver import Launcher
 STEP = 0x9E3779B9  # between the seeds of two trials
 SEED_RANGE = 1 << 32
 CLOCKS = ("time", "perf_counter", "monotonic", "process_time", "thread_time")
+LARGE = 256.0
+DRAWN = {torch: ("randn", "rand", "randn_like", "rand_like", "normal"), torch.Tensor: ("normal_", "uniform_")}
 NS, START_NS, READING_NS, STILL_MS = 10**9, 1_750_000_000 * 10**9, 10**6, 1.0
 
 
@@ -86,12 +88,15 @@ def shift_seed(seed: int, by: int) -> int:
 
 
 def activate_trial() -> None:
-    """Does what the environment asks for: {"seed": number of the trial, "tensors": file for what kernels write,
+    """Does what the environment asks for: {"seed": number of the trial, "family": of numbers
+    that are drawn, "tensors": file for what kernels write,
     "still": whether times stay the same}."""
     settings = json.loads(os.environ.get("HIPSYNTH_SCRIPT_TRIAL", "null"))
     if settings is None:
         return
     _seed_generators(int(settings["seed"]))
+    if change := FAMILIES.get(settings["family"]):
+        _change_drawn_numbers(change)
     if settings["still"]:
         _hold_clocks()
     if settings["tensors"]:
@@ -130,6 +135,35 @@ def _seed_generators(by: int) -> None:
     numpy.random.seed()
     random.seed()
     torch.manual_seed(0)
+
+
+def _enlarge(numbers: torch.Tensor) -> None:
+    numbers.mul_(LARGE)
+
+
+def _clear_quarter(numbers: torch.Tensor) -> None:
+    numbers.view(-1)[::4] = 0
+
+
+FAMILIES: dict[str, Callable[[torch.Tensor], None]] = {"LARGE": _enlarge, "ZEROS": _clear_quarter}
+
+
+def _change_drawn_numbers(change: Callable[[torch.Tensor], None]) -> None:
+    """Makes a change to every floating-point tensor that PyTorch draws at random."""
+
+    def changed(draw: Callable[..., Any]) -> Callable[..., Any]:
+        def draw_changed(*args: Any, **kwargs: Any) -> Any:
+            numbers = draw(*args, **kwargs)
+            with torch.no_grad(), torch._C.DisableTorchFunction():
+                if numbers.is_floating_point() and numbers.is_contiguous():
+                    change(numbers.detach())
+            return numbers
+
+        return draw_changed
+
+    for place, names in DRAWN.items():
+        for name in names:
+            setattr(place, name, changed(getattr(place, name)))
 
 
 def _seeded_state(by: int) -> type[numpy.random.RandomState]:

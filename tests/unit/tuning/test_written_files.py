@@ -10,7 +10,7 @@ from kernel_texts import TIMED
 from hipsynth.simulator.observation import RECORD_FILE
 from hipsynth.tuning.optimize.verification.verify import Verifier
 from hipsynth.tuning.trial import target_of
-from hipsynth.tuning.trial.written_files import TEXT_BYTES, describe_written_files
+from hipsynth.tuning.trial.written_files import TEXT_BYTES, describe_written_files, list_file_states
 
 PRINTS = 'printf("took %g ms, %d elements, last %d\\n", ms, n, last);'
 WRITES = TIMED.replace("#include <cstdio>", "#include <cstdio>\n#include <sys/stat.h>").replace(
@@ -58,3 +58,15 @@ def test_whatever_a_program_leaves_is_described(tmp_path: Path) -> None:
         assert len(digest) == 64 and digest.isalpha()
     assert lines["file link:"] == "outside" and lines["file pipe:"] and "root" not in text
     assert RECORD_FILE not in text and len(lines) == 6
+
+
+def test_files_that_lay_there_before_are_left_out_unless_they_changed(tmp_path: Path) -> None:
+    for name in ("input.txt", "log.txt", "__pycache__/module.pyc"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("before")
+    earlier = list_file_states(tmp_path)
+    (tmp_path / "log.txt").write_text("before, and after")
+    (tmp_path / "new.txt").write_text("new")
+    (tmp_path / "__pycache__/module.pyc").write_text("with other times")
+    text = describe_written_files(tmp_path, earlier)
+    assert text == "file log.txt:\nbefore, and after\nfile new.txt:\nnew\n"

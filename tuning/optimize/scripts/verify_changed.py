@@ -94,9 +94,9 @@ def _check_timed_size(
     if price_s > PATIENT_S:
         detail = f"comparing outputs at the size that is timed takes about {price_s:.0f} s"
         return VerificationCheck("timed_size", None, detail)
-    conditions = replace(verifier.conditions(), arguments=request.arguments, time_s=4 * PATIENT_S)
+    conditions = replace(verifier.run_conditions(request.arguments), time_s=4 * PATIENT_S)
     check = verifier.check_equal("timed_size", changed, conditions)
-    in_full = verifier.run_changed(changed, conditions)
+    in_full = verifier.candidate_trial(changed, conditions)
     if check.passed and _list_launches(timed) != _list_launches(in_full):
         return VerificationCheck("timed_size", False, "it launches something else where it is timed")
     return check

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
+from hipsynth.simulator.observation import Family
 from hipsynth.tuning.optimize.documents import VerificationCheck
 from hipsynth.tuning.optimize.verification.atomic_sums import NUDGES
-from hipsynth.tuning.optimize.verification.support import POISON, SEEDS
+from hipsynth.tuning.optimize.verification.check_sizes import Arguments
+from hipsynth.tuning.optimize.verification.checks import check_races
+from hipsynth.tuning.optimize.verification.repeated_runs import check_repeated_launches
+from hipsynth.tuning.optimize.verification.support import POISON, SEEDS, first_size
 from hipsynth.tuning.optimize.verification.verify import Verification
 from hipsynth.tuning.optimize.verification.verify_change import REASON
 from hipsynth.tuning.trial import (
@@ -19,14 +24,18 @@ from hipsynth.tuning.trial import (
     Trial,
     TrialComparison,
     compare_printed,
+    describe_other_texts,
     map_at_once,
     same_words,
 )
 from hipsynth.tuning.trial.compare import TOLERANCES
 from hipsynth.tuning.trial.rounding import compare_numbers
 from hipsynth.tuning.trial.script import KIND, ScriptTrials
+from hipsynth.tuning.trial.trial_cache import TrialCache
 
 TIME_S = 60.0  # processor time of one exact run
+MOST_VARIANTS = 2  # whose trials are kept
+FAMILIES = (Family.SCALED, Family.LARGE, Family.ZEROS)  # SCALED: as the script draws them
 # PyTorch's name of a type -> the name that comparisons have for it, and the relative tolerance.
 KINDS = {
     f"{KIND} float32": ("float", TOLERANCES["float"]),
@@ -43,31 +52,36 @@ class ScriptVerifier:
 
     trials: ScriptTrials
     target: Target
-    sizes: Sequence[tuple[str, ...]]
-    uneven_sizes: Sequence[tuple[str, ...]] = ()
-    _references: dict[Conditions, Trial] = field(default_factory=dict)
-    _last: tuple[str, Conditions, Trial] | None = None  # a variant, and its trial
+    sizes: Sequence[Arguments]
+    uneven_sizes: Sequence[Arguments] = ()
+    joined: dict[str, int] = field(default_factory=dict)  # no kernel is made of several
+    _cache: TrialCache = field(init=False)
 
-    def conditions(self) -> Conditions:
-        return Conditions(self.sizes[0], exact=True, count=False, time_s=TIME_S)
+    def __post_init__(self) -> None:
+        self._cache = TrialCache(lambda text, conditions: self.trials.run(text, self.target, conditions), MOST_VARIANTS)
+
+    @property
+    def original(self) -> str:
+        return self.trials.text
+
+    def run_conditions(self, size: Arguments) -> Conditions:
+        """A run of every work-group with these arguments."""
+        return Conditions(size, exact=True, count=False, time_s=TIME_S)
 
     def reference_trial(self, conditions: Conditions) -> Trial:
-        if conditions not in self._references:
-            self._references[conditions] = self.trials.run(self.trials.text, self.target, conditions)
-        return self._references[conditions]
+        return self._cache.get(self.original, conditions)
 
-    def run_changed(self, text: str, conditions: Conditions) -> Trial:
-        """The trial of a variant; the last one is not repeated."""
-        last = self._last
-        if last is not None and last[:2] == (text, conditions):
-            return last[2]
-        trial = self.trials.run(text, self.target, conditions)
-        self._last = (text, conditions, trial)
-        return trial
+    def candidate_trial(self, text: str, conditions: Conditions) -> Trial:
+        """The trial of a variant. Those of the latest variants are kept."""
+        return self._cache.get(text, conditions)
+
+    def run_together(self, wanted: Iterable[tuple[str, Conditions]]) -> list[Trial]:
+        """Trials of the script or its variants, some at the same time."""
+        return self._cache.run_together(wanted)
 
     def why_unusable(self) -> str:
         """Why the original itself cannot be compared; "" if it can."""
-        trial = self.reference_trial(self.conditions())
+        trial = self.reference_trial(first_size(self))
         if not trial.ok:
             return f"the script cannot be run in full: {trial.reason}: {trial.message[:300]}"
         if trial.exit_code:
@@ -76,14 +90,17 @@ class ScriptVerifier:
 
     def quick(self, text: str) -> VerificationCheck:
         """The outputs at the first size, with the script's own inputs."""
-        return self.check_equal("outputs_equal", text, self.conditions())
+        return self.check_equal("outputs_equal", text, first_size(self))
 
-    def check_equal(self, name: str, text: str, conditions: Conditions) -> VerificationCheck:
-        """Whether a variant leaves behind what the original does; None where the original itself fails."""
+    def check_equal(
+        self, name: str, text: str, conditions: Conditions, of_candidate: Conditions | None = None
+    ) -> VerificationCheck:
+        """Whether a variant leaves behind what the original does; None where the original itself fails.
+        `of_candidate`: its conditions, if they differ."""
         before = self.reference_trial(conditions)
         if not before.ok or before.exit_code:
             return VerificationCheck(name, None, "the original itself fails then")
-        after = self.run_changed(text, conditions)
+        after = self.candidate_trial(text, of_candidate or conditions)
         comparison = compare_scripts(before, after, lambda: self._nudged_trials(conditions))
         detail = comparison.reason or (
             "bit for bit" if comparison.exact else f"within {comparison.error:.2g}: {REASON}"
@@ -101,21 +118,47 @@ class ScriptVerifier:
         first = self.quick(text)
         if not first.passed:
             return Verification((first,))
-        plain = self.conditions()
-        work = [("other_inputs", replace(plain, redraw=SEEDS[0])), ("stale_memory", replace(plain, poison=POISON))]
-        work += [("other_sizes", replace(plain, arguments=size)) for size in self.sizes[1:]]
-        checks = map_at_once(lambda row: self.check_equal(row[0], text, row[1]), work)
-        redrawn = self.reference_trial(work[0][1])
-        if checks[0].passed and redrawn.outputs == self.reference_trial(plain).outputs:
-            checks[0] = VerificationCheck("other_inputs", None, "no result depends on a random generator")
-        return Verification((first, *checks, *self._check_uneven(text)))
+        plain = first_size(self)
+        work: list[Callable[[], VerificationCheck]] = [
+            lambda: self._check_other_inputs(text),
+            lambda: self.check_equal("stale_memory", text, replace(plain, poison=POISON)),
+            lambda: check_races(self, text),
+            lambda: self._check_repeated_launches(text),
+        ]
+        for size in self.sizes[1:]:
+            work.append(functools.partial(self.check_equal, "other_sizes", text, replace(plain, arguments=size)))
+        return Verification((first, *map_at_once(lambda check: check(), work), *self._check_uneven(text)))
+
+    def _check_other_inputs(self, text: str) -> VerificationCheck:
+        """Other numbers of random generators, also as numbers of other families."""
+        plain, checks = first_size(self), {}
+        distinct = [plain]  # conditions under which the original leaves other results
+        for family in FAMILIES:
+            drawn = replace(plain, redraw=SEEDS[0], family=family)
+            if any(self.reference_trial(other).outputs == self.reference_trial(drawn).outputs for other in distinct):
+                continue
+            distinct.append(drawn)
+            check = self.check_equal("other_inputs", text, drawn)
+            if check.passed is False:
+                return replace(check, detail=f"inputs of the family {family.name.lower()}, {check.detail}")
+            if check.passed:
+                checks[family.name.lower()] = check
+        if not checks:
+            return VerificationCheck("other_inputs", None, "no result depends on a random generator")
+        check = next(iter(checks.values()))
+        return replace(check, detail=f"{check.detail}; families: {', '.join(checks)}")
+
+    def _check_repeated_launches(self, text: str) -> VerificationCheck:
+        if self.reference_trial(first_size(self)).autotunings:
+            return VerificationCheck("repeated_launches", None, "the original launches kernels to tune them, too")
+        return check_repeated_launches(self, text)
 
     def _check_uneven(self, text: str) -> list[VerificationCheck]:
         """Sizes that no block divides show masks that are wrong. All at once if the original can be run so, else those
         of each argument alone that can."""
         checks: list[VerificationCheck] = []
         for size in self.uneven_sizes:
-            checks.append(self.check_equal("other_sizes", text, replace(self.conditions(), arguments=size)))
+            checks.append(self.check_equal("other_sizes", text, self.run_conditions(size)))
             if len(checks) == 1 and checks[0].passed is not None:
                 break
         possible = [check for check in checks if check.passed is not None]
@@ -123,22 +166,22 @@ class ScriptVerifier:
 
 
 def compare_scripts(before: Trial, after: Trial, nudge: Callable[[], Sequence[Trial]] = lambda: ()) -> TrialComparison:
-    """Compares exit codes, what is printed, and each tensor within the tolerance of its type. Where tensors differ,
-    printed numbers may differ by what the last bits of inputs change in them; `nudge`: the original's trials with
-    such inputs."""
+    """Compares exit codes, texts that are printed or written to files, and each tensor within its type's tolerance.
+    Where tensors differ, numbers in texts may differ by what the last bits of inputs change in them; `nudge`: the
+    original's trials with such inputs."""
     if not after.ok or after.exit_code != before.exit_code:
         why = f"{after.reason}: " if after.reason not in (Reason.NONE, "") else f"exit code {after.exit_code}: "
         return TrialComparison(False, False, reason=f"the changed script fails: {why}{after.message[:300]}")
     shapes = [[(output.kind, output.bytes) for output in trial.outputs] for trial in (before, after)]
-    if not same_words(before.stdout, after.stdout):
-        return TrialComparison(False, False, reason="it prints something else")
+    if not same_words(before.texts, after.texts):
+        return TrialComparison(False, False, reason=describe_other_texts(before, after))
     if shapes[0] != shapes[1] or not before.outputs:
         return TrialComparison(False, False, reason="its kernels write other tensors")
     comparison = _compare_tensors(before, after)
-    if not comparison.equal or before.stdout == after.stdout:
+    if not comparison.equal or before.texts == after.texts:
         return comparison
     if comparison.exact:
-        return TrialComparison(False, False, reason="it prints something else")
+        return TrialComparison(False, False, reason=describe_other_texts(before, after))
     return compare_printed(before, after, _find_tolerance(before, after), nudge(), comparison)
 
 

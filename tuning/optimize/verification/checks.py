@@ -21,6 +21,7 @@ from hipsynth.tuning.optimize.verification.repeated_runs import (
 from hipsynth.tuning.optimize.verification.support import (
     POISON,
     SEEDS,
+    OutputSource,
     TrialSource,
     copies_of,
     first_size,
@@ -84,10 +85,15 @@ def check_outside_kernels(source: TrialSource, text: str) -> VerificationCheck:
     return VerificationCheck("outside_kernels", True)
 
 
-def check_races(source: TrialSource, text: str) -> VerificationCheck:
+def check_races(source: OutputSource, text: str) -> VerificationCheck:
     """No two waves use one word, one of them to change it, unless a barrier or atomics put them in order; and no fence
     is left out that makes visible what one group wrote to another one."""
-    before, after = run_both(source, text, replace(first_size(source), races=True))
+    before, after = run_both(source, text, replace(first_size(source), races=True, count=True))
+    for name, trial in (("original", before), ("changed program", after)):
+        if not trial.ok:
+            return VerificationCheck(
+                "races", None, f"the {name} does not end where accesses are logged: {trial.reason}"
+            )
     if before.races:
         return VerificationCheck("races", None, f"the original's own waves race: {before.races[0]}")
     texts = after.races or (() if before.unfenced else after.unfenced)

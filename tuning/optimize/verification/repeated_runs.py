@@ -10,6 +10,7 @@ from hipsynth.tuning.optimize.evaluate import original_name
 from hipsynth.tuning.optimize.verification.support import (
     POISON,
     SEEDS,
+    OutputSource,
     TrialSource,
     copies_of,
     first_size,
@@ -20,7 +21,7 @@ from hipsynth.tuning.optimize.verification.support import (
 from hipsynth.tuning.trial import Conditions, Trial, same_allocations
 
 
-def check_repeated_launches(source: TrialSource, text: str) -> VerificationCheck:
+def check_repeated_launches(source: OutputSource, text: str) -> VerificationCheck:
     """Launches that write their results anew do so each time: what they wrote is poisoned in between, and then also
     their inputs are other ones."""
     plain = first_size(source)
@@ -45,7 +46,7 @@ def check_repeated_launches(source: TrialSource, text: str) -> VerificationCheck
     return VerificationCheck("repeated_launches", None, "no launch of the original repeats an earlier one")
 
 
-def _check_rounds(source: TrialSource, text: str, conditions: Conditions, every: int) -> VerificationCheck:
+def _check_rounds(source: OutputSource, text: str, conditions: Conditions, every: int) -> VerificationCheck:
     """`every`: launches of a round of the changed program."""
     check = source.check_equal("repeated_launches", text, conditions, replace(conditions, poison_every=every))
     drawn = replace(conditions, redraw=SEEDS[0])

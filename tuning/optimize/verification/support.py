@@ -16,36 +16,42 @@ SEEDS = (11, 12)  # the search itself uses the program's own inputs only
 POISON = 0x7FF7A5A5  # a NaN as half, float and double, and no usable index
 
 
-class TrialSource(Protocol):
-    """What checks use of a verifier."""
+class OutputSource(Protocol):
+    """What checks of programs and scripts use of a verifier."""
 
     sizes: Sequence[Arguments]
-    original: str
-    target: Target
-    clock: Clock
-    most_exact_s: float
     joined: dict[str, int]
 
-    tolerance: Tolerance
-
+    @property
+    def original(self) -> str: ...
     def run_conditions(self, size: Arguments) -> Conditions: ...
     def reference_trial(self, conditions: Conditions) -> Trial: ...
     def candidate_trial(self, text: str, conditions: Conditions) -> Trial: ...
-    def try_size(self, size: Arguments) -> bool: ...
-    def keeps_outputs(self, size: Arguments) -> bool: ...
     def run_together(self, wanted: Iterable[tuple[str, Conditions]]) -> list[Trial]: ...
-    def run_once(self, text: str, conditions: Conditions) -> Trial: ...
     def check_equal(
         self, name: str, text: str, conditions: Conditions, of_candidate: Conditions | None = None
     ) -> VerificationCheck: ...
 
 
-def first_size(source: TrialSource) -> Conditions:
+class TrialSource(OutputSource, Protocol):
+    """What checks of programs use besides."""
+
+    target: Target
+    clock: Clock
+    most_exact_s: float
+    tolerance: Tolerance
+
+    def try_size(self, size: Arguments) -> bool: ...
+    def keeps_outputs(self, size: Arguments) -> bool: ...
+    def run_once(self, text: str, conditions: Conditions) -> Trial: ...
+
+
+def first_size(source: OutputSource) -> Conditions:
     """Conditions of the program's first problem size."""
     return source.run_conditions(source.sizes[0])
 
 
-def run_both(source: TrialSource, text: str, conditions: Conditions) -> tuple[Trial, Trial]:
+def run_both(source: OutputSource, text: str, conditions: Conditions) -> tuple[Trial, Trial]:
     """The trial of the original and that of the changed text."""
     before, after = source.run_together([(source.original, conditions), (text, conditions)])
     return before, after
@@ -57,7 +63,7 @@ def copies_of(trial: Trial) -> list[str]:
     return copied or [output.digest for output in trial.outputs]
 
 
-def makes_same_copies(source: TrialSource, one: Conditions, other: Conditions) -> bool:
+def makes_same_copies(source: OutputSource, one: Conditions, other: Conditions) -> bool:
     """Whether the original copies the same results to the host under both conditions."""
     before, after = source.reference_trial(one), source.reference_trial(other)
     return after.ok and after.exit_code == before.exit_code and copies_of(before) == copies_of(after)
