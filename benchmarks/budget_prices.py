@@ -21,7 +21,9 @@ LAUNCH_S = 40e-6  # kPrices.launch
 ENOUGH_S = 10_000.0
 
 
-def measured(artefacts: api.Artefacts, device: str, kernel: str, times: int, *, count: bool) -> tuple[float, float]:
+def measure_launches(
+    artefacts: api.Artefacts, device: str, kernel: str, times: int, *, count: bool
+) -> tuple[float, float]:
     """(processor seconds, price in seconds) of some launches of a kernel."""
     limits = RunLimits(time_s=600, budget_s=ENOUGH_S, sampling_units=0, reuse=False, caches=count)
     with tempfile.TemporaryDirectory() as folder:
@@ -41,7 +43,7 @@ def main() -> None:
             for kernel, times in TIMES.items():
                 cells = []
                 for count in (True, False):
-                    spent, price = measured(artefacts, device, kernel, times, count=count)
+                    spent, price = measure_launches(artefacts, device, kernel, times, count=count)
                     cells.append(f"{spent:.2f} | {spent / price:.2f}")
                 print(f"| {kernel} | {device} | {' | '.join(cells)} |", flush=True)
 

@@ -29,7 +29,7 @@ int main() { return 0; }
 FLAGS = "-O3"
 
 
-def best(work: Callable[[], object], repeat: int) -> float:
+def time_fastest(work: Callable[[], object], repeat: int) -> float:
     """Seconds of the fastest of `repeat` runs, after a warm-up run."""
     work()
     times = []
@@ -40,7 +40,7 @@ def best(work: Callable[[], object], repeat: int) -> float:
     return min(times)
 
 
-def by_hand(source: Path, arch: str, folder: Path) -> None:
+def compile_directly(source: Path, arch: str, folder: Path) -> None:
     """Compiles and disassembles with the tools directly, without the build cache."""
     toolchain = find_toolchain()
     arguments = device_arguments(toolchain, arch, parse_flags(FLAGS))
@@ -48,25 +48,28 @@ def by_hand(source: Path, arch: str, folder: Path) -> None:
     subprocess.run([toolchain.objdump, "-d", folder / "x.co"], check=True, stdout=subprocess.DEVNULL)
 
 
-def measure(repeat: int) -> dict[str, float]:
+def time_compilers(repeat: int) -> dict[str, float]:
     """Seconds by row name."""
     rows: dict[str, float] = {}
     with scratch_folder() as folder:
         source = folder / "copy.hip"
         source.write_text(KERNEL)
         for arch in compilable_archs():
-            rows[f"{arch}, clang and llvm-objdump by hand"] = best(lambda: by_hand(source, arch, folder), repeat)  # noqa: B023
+            rows[f"{arch}, clang and llvm-objdump by hand"] = time_fastest(
+                lambda: compile_directly(source, arch, folder),  # noqa: B023
+                repeat,
+            )
             for name, cache, header in (("without", False, False), ("with", False, True), ("cached", True, True)):
                 label = "from the build cache" if cache else f"{name} a precompiled header"
-                rows[f"{arch}, {label}"] = best(
+                rows[f"{arch}, {label}"] = time_fastest(
                     lambda: compile_device(source, arch, FLAGS, folder, use_cache=cache, use_pch=header),  # noqa: B023
                     repeat,
                 )
         if RUNTIME.exists():
-            rows["host side, without a precompiled header"] = best(
+            rows["host side, without a precompiled header"] = time_fastest(
                 lambda: compile_host(source, FLAGS, folder, use_cache=False, use_pch=False), repeat
             )
-            rows["host side, with a precompiled header"] = best(
+            rows["host side, with a precompiled header"] = time_fastest(
                 lambda: compile_host(source, FLAGS, folder, use_cache=False), repeat
             )
     return rows
@@ -77,7 +80,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--repeat", type=int, default=5)
     options = parser.parse_args()
-    rows = measure(options.repeat)
+    rows = time_compilers(options.repeat)
     if options.json:
         print(json.dumps(rows))
         return

@@ -35,11 +35,11 @@ class CorpusCosts:
     build_s: float
     run_s: float
 
-    def core_hours(self, builds: int, labels: int) -> float:
+    def compute_core_hours(self, builds: int, labels: int) -> float:
         return (builds * self.build_s + labels * self.run_s) / 3600
 
 
-def costs(devices: Mapping[str, Mapping[str, Any]], programs: int) -> CorpusCosts:
+def compute_costs(devices: Mapping[str, Mapping[str, Any]], programs: int) -> CorpusCosts:
     """The mean over devices; `devices` is the table `labels` of label_speed, measured on this many programs."""
     figures = []
     for row in devices.values():
@@ -49,12 +49,12 @@ def costs(devices: Mapping[str, Mapping[str, Any]], programs: int) -> CorpusCost
     return CorpusCosts(sum(b for b, _ in figures) / len(figures), sum(r for _, r in figures) / len(figures))
 
 
-def table(one: CorpusCosts, cores: Sequence[int], price: float) -> str:
+def render_table(costs: CorpusCosts, cores: Sequence[int], price: float) -> str:
     """The Markdown table: a row per corpus."""
     days = " | ".join(f"days on {n} cores" for n in cores)
     lines = [f"| corpus | core hours | {days} | at ${price:g} a core hour |", "|---|---|" + "---|" * (len(cores) + 1)]
     for name, builds, labels in CORPORA:
-        hours = one.core_hours(builds, labels)
+        hours = costs.compute_core_hours(builds, labels)
         times = " | ".join(f"{hours / 24 / n:,.1f}" for n in cores)
         lines.append(f"| {name} | {hours:,.0f} | {times} | ${hours * price:,.0f} |")
     return "\n".join(lines)
@@ -67,9 +67,9 @@ def main() -> None:
     parser.add_argument("--price", type=float, default=0.04, help="dollars for a core hour (default: 0.04)")
     parser.add_argument("--cores", type=int, action="append", help="repeatable (default: 2, 96, 1000)")
     options = parser.parse_args()
-    cost = costs(json.loads(options.labels.read_text())["labels"], options.programs)
+    cost = compute_costs(json.loads(options.labels.read_text())["labels"], options.programs)
     print(f"{cost.build_s:.2f} s for a build, {cost.run_s:.2f} s for a run, on one core\n")
-    print(table(cost, options.cores or [2, 96, 1000], options.price))
+    print(render_table(cost, options.cores or [2, 96, 1000], options.price))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from hipsynth.synth.frontend.passes.rename import plan_renaming, rename_unit
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
-def measure(texts: list[bytes], config: ParseConfig) -> dict[str, float]:
+def measure_stages(texts: list[bytes], config: ParseConfig) -> dict[str, float]:
     """Milliseconds of CPU time per program and stage, and programs/s, over all texts that parse."""
     units = [u for u in (parse_source(t, config)[0] for t in texts) if u is not None]
     for unit in units[:5]:
@@ -33,7 +33,7 @@ def measure(texts: list[bytes], config: ParseConfig) -> dict[str, float]:
     units = [u for u in (parse_source(u.text, config)[0] for u in units) if u is not None]
     parsed = time.process_time()
     for unit in units:
-        opened(unit.text, config)
+        parse_text(unit.text, config)
     alone = time.process_time() - parsed
     started += alone
     parsed += alone
@@ -55,7 +55,7 @@ def measure(texts: list[bytes], config: ParseConfig) -> dict[str, float]:
     }
 
 
-def opened(text: bytes, config: ParseConfig) -> None:
+def parse_text(text: bytes, config: ParseConfig) -> None:
     """Lets libclang parse a text and reads nothing of the result."""
     args = (*config.args, *HOST, *ALWAYS)
     preamble = preamble_of(includes_of(text), args, config.cache)
@@ -66,7 +66,7 @@ def opened(text: bytes, config: ParseConfig) -> None:
 def main() -> None:
     arguments = [a for a in sys.argv[1:] if a != "--json"]
     folder = Path(arguments[0]) if arguments else REPOSITORY / "corpus" / "handwritten"
-    result = measure([p.text.encode() for p in iter_programs(folder)], frontend_config())
+    result = measure_stages([p.text.encode() for p in iter_programs(folder)], frontend_config())
     if "--json" in sys.argv:
         print(json.dumps(result, indent=2))
         return

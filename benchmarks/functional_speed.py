@@ -26,7 +26,7 @@ ELEMENTS = 1 << 20
 STEPS = {"alu": 200, "integers": 100, "some_lanes": 100, "halves": 60, "transcendental": 20, "matrix": 10, "lds": 10}
 
 
-def launches(name: str, scratch: Path, **options: Any) -> dict[str, Callable[[], object]]:
+def prepare_launches(name: str, scratch: Path, **options: Any) -> dict[str, Callable[[], object]]:
     """A function for each kernel that changes its memory and launches it."""
     gc.collect()
     device = SimDevice(name, SOURCE, scratch, **options)
@@ -36,19 +36,19 @@ def launches(name: str, scratch: Path, **options: Any) -> dict[str, Callable[[],
     calls["vector_add"] = (ELEMENTS // 256, "QQQi", a, b, c, ELEMENTS)
     changes = iter(range(1 << 20))
 
-    def prepared(kernel: str) -> Callable[[], object]:
+    def prepare_launch(kernel: str) -> Callable[[], object]:
         groups, layout, *arguments = calls[kernel]
 
-        def run() -> None:
+        def launch_kernel() -> None:
             device.core.write(a, np.full(4096, next(changes) % 251, np.uint8))
             device.launch(kernel, (groups,), (256,), layout, *arguments)
 
-        return run
+        return launch_kernel
 
-    return {kernel: prepared(kernel) for kernel in calls}
+    return {kernel: prepare_launch(kernel) for kernel in calls}
 
 
-def best(run: Callable[[], object]) -> tuple[float, float]:
+def time_fastest(run: Callable[[], object]) -> tuple[float, float]:
     """CPU seconds and elapsed seconds."""
     rates = []
     for _ in range(TIMES):
@@ -62,13 +62,13 @@ def main() -> None:
     print(f"{'device':8} {'kernel':16} {'ms, counted':>12} {'one thread':>11} {'all cores, elapsed':>19}")
     with tempfile.TemporaryDirectory(prefix="hipsynth-speed-") as folder:
         for name in DEVICES:
-            ways = (
-                launches(name, Path(folder), reuse=False),
-                launches(name, Path(folder), count=False, reuse=False),
-                launches(name, Path(folder), count=False),
+            modes = (
+                prepare_launches(name, Path(folder), reuse=False),
+                prepare_launches(name, Path(folder), count=False, reuse=False),
+                prepare_launches(name, Path(folder), count=False),
             )
-            for kernel in ways[0]:
-                (counted, elapsed), (rate, _), (_, all_cores) = (best(way_rates[kernel]) for way_rates in ways)
+            for kernel in modes[0]:
+                (counted, elapsed), (rate, _), (_, all_cores) = (time_fastest(mode[kernel]) for mode in modes)
                 print(
                     f"{name:8} {kernel:16} {counted * 1e3:12.1f} {counted / rate:10.2f}x {elapsed / all_cores:18.2f}x"
                 )

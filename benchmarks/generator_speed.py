@@ -19,14 +19,14 @@ from hipsynth.synth.generate.producer import draw_program, generate_programs
 from hipsynth.synth.generate.types import IRError
 
 
-def rate(count: int, workers: int, seed: int, runs: int) -> float:
+def measure_rate(count: int, workers: int, seed: int, runs: int) -> float:
     """Programs of up to `runs` sizes per second over `count` programs, including the start of the workers."""
     begin = time.perf_counter()
     total = sum(1 for _ in generate_programs(count, seed, workers=workers, runs=runs))
     return total / (time.perf_counter() - begin)
 
 
-def by_family(repeats: int, seed: int) -> dict[str, float]:
+def time_families(repeats: int, seed: int) -> dict[str, float]:
     """Mean milliseconds per program, by family, over `repeats` programs."""
     result = {}
     for family in load_templates():
@@ -46,9 +46,9 @@ def main() -> None:
     options = parser.parse_args()
     draw_program(0, 0)  # load templates and policy before timing
     for workers, runs in itertools.product(sorted({1, os.cpu_count() or 1}), (1, 4)):
-        speed = rate(options.count, workers, options.seed, runs)
+        speed = measure_rate(options.count, workers, options.seed, runs)
         print(f"{workers} worker{'s' * (workers > 1):1}, {runs} size{'s' * (runs > 1):1}  {speed:8.1f} programs/s")
-    for family, milliseconds in by_family(options.repeats, options.seed).items():
+    for family, milliseconds in time_families(options.repeats, options.seed).items():
         print(f"{family:14} {milliseconds:8.2f} ms per program")
 
 

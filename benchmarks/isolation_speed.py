@@ -30,7 +30,7 @@ TARGET = Target("gfx90a", "-O3", "mi250")
 STARTS = 40
 
 
-def median_ms(work: Callable[[], object], repeat: int) -> float:
+def measure_median_ms(work: Callable[[], object], repeat: int) -> float:
     """Milliseconds of the median of `repeat` calls, after a first one."""
     work()
     times = []
@@ -41,28 +41,29 @@ def median_ms(work: Callable[[], object], repeat: int) -> float:
     return sorted(times)[repeat // 2]
 
 
-def start(isolate: bool) -> None:
+def start_program(isolate: bool) -> None:
     with sandbox.job_folder() as folder:
         (folder / "run").mkdir()
         sandbox.run_sandboxed(["/bin/true"], folder / "run", isolate=isolate)
 
 
-def start_fresh() -> None:
+def start_in_fresh_sandbox() -> None:
     for jails in list(jail._pool.idle.values()):
         while jails:
             jails.pop().close()
-    start(isolate=True)
+    start_program(isolate=True)
 
 
-def starts() -> dict[str, float]:
+def measure_starts() -> dict[str, float]:
+    """Milliseconds by row name."""
     return {
-        "start in a kept sandbox, ms": median_ms(lambda: start(isolate=True), STARTS),
-        "start without a sandbox, ms": median_ms(lambda: start(isolate=False), STARTS),
-        "start in a sandbox of its own, ms": median_ms(start_fresh, STARTS // 4),
+        "start in a kept sandbox, ms": measure_median_ms(lambda: start_program(isolate=True), STARTS),
+        "start without a sandbox, ms": measure_median_ms(lambda: start_program(isolate=False), STARTS),
+        "start in a sandbox of its own, ms": measure_median_ms(start_in_fresh_sandbox, STARTS // 4),
     }
 
 
-def batch(count: int, isolate: bool) -> float:
+def time_batch(count: int, isolate: bool) -> float:
     """Seconds for compiling and profiling `count` generated programs of small sizes, one after another."""
     backend, limits = SimBackend(), RunLimits(isolate=isolate)
     began = time.perf_counter()
@@ -73,8 +74,9 @@ def batch(count: int, isolate: bool) -> float:
     return time.perf_counter() - began
 
 
-def batches(count: int) -> dict[str, float]:
-    """Seconds of a batch with and without the sandbox: with a cache folder of its own for each, cold and then warm."""
+def time_batches(count: int) -> dict[str, float]:
+    """Seconds of a batch by row name, with and without the sandbox: with a cache folder of its own for each, cold and
+    then warm."""
     from hipsynth.toolchain import locate
 
     rows: dict[str, float] = {}
@@ -86,14 +88,15 @@ def batches(count: int) -> dict[str, float]:
             cache.mkdir(mode=0o755)
             (cache / tree.name).symlink_to(tree)
             with mock.patch.dict(os.environ, {"HIPSYNTH_CACHE": str(cache)}):
-                batch(4, isolate)  # the precompiled headers
-                rows[f"{name}, cold, s"] = batch(count, isolate)
-                rows[f"{name}, warm, s"] = min(batch(count, isolate) for _ in range(2))
+                time_batch(4, isolate)  # the precompiled headers
+                rows[f"{name}, cold, s"] = time_batch(count, isolate)
+                rows[f"{name}, warm, s"] = min(time_batch(count, isolate) for _ in range(2))
     return rows
 
 
-def measure(count: int) -> dict[str, float]:
-    rows = starts() | batches(count)
+def measure_isolation(count: int) -> dict[str, float]:
+    """All rows of the table; their names say the units."""
+    rows = measure_starts() | time_batches(count)
     for state in ("cold", "warm"):
         with_it, without = rows[f"isolated, {state}, s"], rows[f"not isolated, {state}, s"]
         rows[f"overhead, {state}, ms per program"] = 1e3 * (with_it - without) / count
@@ -106,7 +109,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--count", type=int, default=48)
     options = parser.parse_args()
-    rows = measure(options.count)
+    rows = measure_isolation(options.count)
     if options.json:
         print(json.dumps(rows))
         return

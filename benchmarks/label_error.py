@@ -31,9 +31,9 @@ FEWEST = 1000.0  # events that a counter needs to be compared
 
 
 @dataclass(frozen=True)
-class Compared:
-    """One sampled label beside its full run. `held`: whether the sampler's estimate and the printed bound hold the
-    relative error of each counter and the duration, where the error or the estimate is not zero."""
+class LabelComparison:
+    """One sampled label beside its full run. `bounds_hold`: whether the sampler's estimate and the printed bound hold
+    the relative error of each counter and the duration, where the error or the estimate is not zero."""
 
     name: str
     arch: str
@@ -41,10 +41,11 @@ class Compared:
     stated: float
     hit_points: float
     metrics: Mapping[str, float]
-    held: Mapping[str, tuple[bool, bool]]
+    bounds_hold: Mapping[str, tuple[bool, bool]]
 
 
-def compared(sampled: Mapping[str, Any], exact: Mapping[str, Any]) -> Compared:
+def compare_labels(sampled: Mapping[str, Any], exact: Mapping[str, Any]) -> LabelComparison:
+    """Compares rows of two corpora's measurements."""
     error_shares = dict(sampled["sampling"]["error"])
     printed = metric_error_bounds(error_shares)
     figures = {**dict(sampled["counters"]), DURATION: sampled["duration_ns"]}
@@ -56,7 +57,7 @@ def compared(sampled: Mapping[str, Any], exact: Mapping[str, Any]) -> Compared:
     }
     both = [(name, sampled[name], exact[name]) for name in answer_ids()]
     measured = [(name, a, b) for name, a, b in both if a is not None and b is not None]
-    return Compared(
+    return LabelComparison(
         f"{sampled['family']} {sampled['kernel']} {sampled['arguments']}",
         sampled["arch"],
         sampled["duration_ns"] / exact["duration_ns"] - 1,
@@ -71,57 +72,62 @@ def compared(sampled: Mapping[str, Any], exact: Mapping[str, Any]) -> Compared:
     )
 
 
-def pairs(sampled: Path, exact: Path) -> Iterator[Compared]:
+def compare_corpora(sampled: Path, exact: Path) -> Iterator[LabelComparison]:
+    """Each sampled label of the first corpus beside that of the same run in the second."""
     full = {tuple(row[name] for name in KEY): row for row in Corpus.open(exact).measurements().to_pylist()}
     for row in Corpus.open(sampled).measurements().to_pylist():
         other = full.get(tuple(row[name] for name in KEY))
         if other is not None and row["sampling"] and row["sampling"]["strategy"] == "sampled":
-            yield compared(row, other)
+            yield compare_labels(row, other)
 
 
-def quantile(values: Sequence[float], share: float) -> float:
+def find_quantile(values: Sequence[float], share: float) -> float:
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def report(arch: str, rows: Sequence[Compared]) -> str:
+def format_row(arch: str, rows: Sequence[LabelComparison]) -> str:
     times = [abs(row.duration) for row in rows]
     metrics = [error for row in rows for error in row.metrics.values()]
-    held_errors = [both for row in rows for name, both in row.held.items() if name != DURATION]
-    timed = [row.held.get(DURATION, (True, True)) for row in rows]
+    counter_checks = [both for row in rows for name, both in row.bounds_hold.items() if name != DURATION]
+    duration_checks = [row.bounds_hold.get(DURATION, (True, True)) for row in rows]
     points = [row.hit_points for row in rows]
     cells = [
         arch,
         str(len(rows)),
-        *(f"{100 * value:.2f} %" for value in (statistics.median(times), quantile(times, 0.95), max(times))),
-        *(f"{100 * value:.2f} %" for value in (quantile(metrics, 0.95), max(metrics))),
-        *(f"{value:.2f}" for value in (quantile(points, 0.95), max(points))),
-        *(f"{100 * statistics.fmean(both[i] for both in of):.0f} %" for i in (0, 1) for of in (timed, held_errors)),
+        *(f"{100 * value:.2f} %" for value in (statistics.median(times), find_quantile(times, 0.95), max(times))),
+        *(f"{100 * value:.2f} %" for value in (find_quantile(metrics, 0.95), max(metrics))),
+        *(f"{value:.2f}" for value in (find_quantile(points, 0.95), max(points))),
+        *(
+            f"{100 * statistics.fmean(both[i] for both in of):.0f} %"
+            for i in (0, 1)
+            for of in (duration_checks, counter_checks)
+        ),
     ]
     return f"| {' | '.join(cells)} |"
 
 
-def show(rows: Sequence[Compared], worst: int) -> None:
+def print_tables(rows: Sequence[LabelComparison], worst: int) -> None:
     print("| architecture | sampled labels | duration: median | 95th | worst | 11 metrics: 95th | worst |", end=" ")
     print("hit rates, points: 95th | worst | own estimate holds durations | counters |", end=" ")
     print("printed bound holds durations | counters |")
     print("|---|" + "---:|" * 12)
     for arch in sorted({row.arch for row in rows}):
-        print(report(arch, [row for row in rows if row.arch == arch]))
+        print(format_row(arch, [row for row in rows if row.arch == arch]))
     for row in sorted(rows, key=lambda row: -abs(row.duration))[:worst]:
         print(f"{row.arch} {100 * row.duration:+.2f} % (stated {100 * row.stated:.2f} %) {row.name}")
 
 
-def make(folder: Path, count: int, seed: int) -> tuple[Path, Path]:
+def make_corpora(folder: Path, count: int, seed: int) -> tuple[Path, Path]:
     """The programs' corpora, sampled and in full."""
 
-    def synth(*words: str) -> None:
+    def run_synth(*words: str) -> None:
         subprocess.run([sys.executable, "-m", "hipsynth.cli.main", *words], check=True, stdout=sys.stderr)
 
     programs, sampled, exact = str(folder / "programs"), folder / "sampled", folder / "exact"
-    synth("generate", "--count", str(count), "--seed", str(seed), "--out", programs)
-    synth("profile", programs, "--out", str(sampled), "--flags=-O3")
-    synth("profile", programs, "--out", str(exact), "--flags=-O3", "--exact", "--timeout", "900")
+    run_synth("generate", "--count", str(count), "--seed", str(seed), "--out", programs)
+    run_synth("profile", programs, "--out", str(sampled), "--flags=-O3")
+    run_synth("profile", programs, "--out", str(exact), "--flags=-O3", "--exact", "--timeout", "900")
     return sampled, exact
 
 
@@ -133,10 +139,10 @@ def main() -> None:
     parser.add_argument("--worst", type=int, default=5, metavar="N", help="show the N labels that are furthest off")
     chosen = parser.parse_args()
     if len(chosen.corpora) == 2:
-        show(list(pairs(*chosen.corpora)), chosen.worst)
+        print_tables(list(compare_corpora(*chosen.corpora)), chosen.worst)
         return
     with tempfile.TemporaryDirectory() as folder:
-        show(list(pairs(*make(Path(folder), chosen.count, chosen.seed))), chosen.worst)
+        print_tables(list(compare_corpora(*make_corpora(Path(folder), chosen.count, chosen.seed))), chosen.worst)
 
 
 if __name__ == "__main__":

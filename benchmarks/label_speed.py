@@ -44,7 +44,7 @@ class LabelCosts:
     parts: Counter[str] = field(default_factory=Counter)
     bottlenecks: Counter[str] = field(default_factory=Counter)
 
-    def add(self, result: TargetResult, elapsed: float) -> None:
+    def add_label(self, result: TargetResult, elapsed: float) -> None:
         self.elapsed.append(elapsed)
         self.parts.update(result.times)
         self.labels += result.status == RunStatus.OK
@@ -54,7 +54,7 @@ class LabelCosts:
         if heaviest and heaviest.limits:
             self.bottlenecks[heaviest.limits.bottleneck] += 1
 
-    def document(self) -> dict[str, Any]:
+    def build_document(self) -> dict[str, Any]:
         total, ordered = sum(self.elapsed), sorted(self.elapsed)
         spent = {name: round(value / total, 3) for name, value in self.parts.items()}
         return {
@@ -70,12 +70,12 @@ class LabelCosts:
         }
 
 
-def profile(cell: Cell, limits: RunLimits) -> TargetResult:
+def profile_cell(cell: Cell, limits: RunLimits) -> TargetResult:
     program, target, run = cell
     return run_job(MatrixJob("sim", program, ((target, run),), limits))[0]
 
 
-def cells(programs: list[Program]) -> Iterator[Cell]:
+def list_cells(programs: list[Program]) -> Iterator[Cell]:
     """Cells of one build follow each other."""
     wanted, _ = select_targets((), ("-O3",), ())
     for program in programs:
@@ -84,7 +84,7 @@ def cells(programs: list[Program]) -> Iterator[Cell]:
                 yield program, target, run
 
 
-def deviations(result: TargetResult, full: TargetResult) -> Iterator[tuple[float, float]]:
+def measure_deviations(result: TargetResult, full: TargetResult) -> Iterator[tuple[float, float]]:
     """Of each sampled kernel: relative error of its duration and of its worst counter."""
     for kernel, exact in zip(result.kernels, full.kernels, strict=True):
         if kernel.sampled:
@@ -96,16 +96,16 @@ def deviations(result: TargetResult, full: TargetResult) -> Iterator[tuple[float
             yield abs(kernel.duration_ns / exact.duration_ns - 1), max(wrong, default=0.0)
 
 
-def checked(sampled: list[tuple[Cell, TargetResult]], every: int) -> dict[str, Any]:
+def measure_errors(sampled: list[tuple[Cell, TargetResult]], every: int) -> dict[str, Any]:
     """Errors of every `every`-th sampled label against its full run, by device; those whose full run does not end in
     its time are left out."""
     errors: dict[str, list[tuple[float, float]]] = {}
     for cell, result in sampled[::every]:
-        full = profile(cell, FULL)
+        full = profile_cell(cell, FULL)
         if full.status != RunStatus.OK:
             print(f"left out: {cell[0].family} {' '.join(cell[2].arguments)} on {result.device}: {full.reason}")
             continue
-        errors.setdefault(result.device, []).extend(deviations(result, full))
+        errors.setdefault(result.device, []).extend(measure_deviations(result, full))
     return {
         device: {
             "kernels": len(rows),
@@ -118,22 +118,23 @@ def checked(sampled: list[tuple[Cell, TargetResult]], every: int) -> dict[str, A
     }
 
 
-def measure(count: int, sizes: int, seed: int, check: int) -> dict[str, Any]:
+def measure_labels(count: int, sizes: int, seed: int, check: int) -> dict[str, Any]:
+    """The document: costs of labels and, with `check`, errors of sampled ones, by device."""
     costs: dict[str, LabelCosts] = {}
     sampled: list[tuple[Cell, TargetResult]] = []
-    for cell in cells([replace(p, expected=None) for p in generate_programs(count, seed, runs=sizes)]):
+    for cell in list_cells([replace(p, expected=None) for p in generate_programs(count, seed, runs=sizes)]):
         start = time.monotonic()
-        result = profile(cell, LIMITS)
-        costs.setdefault(result.device, LabelCosts()).add(result, time.monotonic() - start)
+        result = profile_cell(cell, LIMITS)
+        costs.setdefault(result.device, LabelCosts()).add_label(result, time.monotonic() - start)
         if any(kernel.sampled for kernel in result.kernels):
             sampled.append((cell, result))
     return {
-        "labels": {device: cost.document() for device, cost in sorted(costs.items())},
-        "errors": checked(sampled, check) if check else {},
+        "labels": {device: cost.build_document() for device, cost in sorted(costs.items())},
+        "errors": measure_errors(sampled, check) if check else {},
     }
 
 
-def _shares(values: dict[str, float]) -> str:
+def _format_shares(values: dict[str, float]) -> str:
     return ", ".join(f"{name} {100 * value:.0f}" for name, value in values.items())
 
 
@@ -145,7 +146,7 @@ def main() -> None:
     parser.add_argument("--check", type=int, default=0)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    result = measure(options.count, options.sizes, options.seed, options.check)
+    result = measure_labels(options.count, options.sizes, options.seed, options.check)
     if options.json:
         print(json.dumps(result, indent=2))
         return
@@ -153,8 +154,8 @@ def main() -> None:
         print(f"{device}: {row['labels']} labels, {row['failed']} failed, {row['sampled']} sampled")
         print(f"  {row['labels_per_s']:.2f} labels/s on one core")
         print(f"  median {row['median_s']:.2f} s, 90 % under {row['p90_s']:.2f} s, longest {row['largest_s']:.1f} s")
-        print(f"  percent of the time: {_shares(row['share'])}")
-        print(f"  percent of labels limited by: {_shares(row['limited_by'])}")
+        print(f"  percent of the time: {_format_shares(row['share'])}")
+        print(f"  percent of labels limited by: {_format_shares(row['limited_by'])}")
     for device, row in result["errors"].items():
         print(f"{device}: {row['kernels']} sampled kernels against their full runs")
         print(f"  duration: median {100 * row['duration_median']:.2f} %, largest {100 * row['duration_largest']:.1f} %")

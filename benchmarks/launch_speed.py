@@ -29,7 +29,7 @@ KERNELS: dict[str, tuple[int, str, tuple[int, ...], tuple[int, ...]]] = {
 }
 
 
-def seconds(device: SimDevice, kernel: str, at: list[int], times: int) -> float:
+def time_launches(device: SimDevice, kernel: str, at: list[int], times: int) -> float:
     """CPU seconds of some launches after each other."""
     groups, layout, arrays, numbers = KERNELS[kernel]
     start = time.process_time()
@@ -38,13 +38,13 @@ def seconds(device: SimDevice, kernel: str, at: list[int], times: int) -> float:
     return time.process_time() - start
 
 
-def cost(name: str, kernel: str, scratch: Path, times: int, **options: Any) -> tuple[float, float]:
+def measure_cost(name: str, kernel: str, scratch: Path, times: int, **options: Any) -> tuple[float, float]:
     """CPU seconds of the first launch on a fresh device, and of this many launches."""
     gc.collect()
     device = SimDevice(name, SOURCE, scratch, **options)
     at = [device.core.allocate(8 * ELEMENTS) for _ in range(3)]
-    first = seconds(device, kernel, at, 1)
-    return first, first + seconds(device, kernel, at, times - 1)
+    first = time_launches(device, kernel, at, 1)
+    return first, first + time_launches(device, kernel, at, times - 1)
 
 
 def main() -> None:
@@ -52,9 +52,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="hipsynth-speed-") as folder:
         for name in DEVICES:
             for kernel in KERNELS:
-                first, many = cost(name, kernel, Path(folder), TIMES)
-                first_without, many_without = cost(name, kernel, Path(folder), TIMES, values=False)
-                _, functional = cost(name, kernel, Path(folder), 3, count=False, reuse=False)
+                first, many = measure_cost(name, kernel, Path(folder), TIMES)
+                first_without, many_without = measure_cost(name, kernel, Path(folder), TIMES, values=False)
+                _, functional = measure_cost(name, kernel, Path(folder), 3, count=False, reuse=False)
                 ratios = (many / first, many_without / first_without, functional / 3 / first)
                 cells = " ".join(f"{ratio:{width}.2f}" for ratio, width in zip(ratios, (13, 11, 10), strict=True))
                 print(f"{name:8} {kernel:12} {first * 1e3:10.1f} {cells}", flush=True)

@@ -41,12 +41,12 @@ class ReleaseCosts:
     times: Counter[str] = field(default_factory=Counter)
     inside: float = 0.0  # seconds of this process that are counted already
 
-    def add(self, kind: str, seconds: float, times: int = 1) -> None:
+    def add_work(self, kind: str, seconds: float, times: int = 1) -> None:
         self.seconds[kind] = self.seconds.get(kind, 0.0) + seconds
         self.times[kind] += times
 
 
-def tool_of(command: list[str]) -> str:
+def name_tool(command: list[str]) -> str:
     """What a job in the sandbox does; "" for a program that is simulated."""
     words = [str(word) for word in command]
     if "-cc1" in words:
@@ -57,79 +57,86 @@ def tool_of(command: list[str]) -> str:
     return "disassemble" if words[0] == "/bin/sh" else ""
 
 
-def add_run(costs: ReleaseCosts, done: RunResult, again: bool) -> None:
-    strategies = {kernel.sampling.strategy for kernel in done.kernels if kernel.sampling}
+def add_run(costs: ReleaseCosts, result: RunResult, again: bool) -> None:
+    strategies = {kernel.sampling.strategy for kernel in result.kernels if kernel.sampling}
     name = next((s for s in ("sampled", "replayed") if s in strategies), "exact")
-    costs.add(f"simulate, {name}{', second run' if again else ''}", done.device_s)
-    costs.add("host code of programs, and their start", max(0.0, done.cpu_s - done.device_s))
+    costs.add_work(f"simulate, {name}{', second run' if again else ''}", result.device_s)
+    costs.add_work("host code of programs, and their start", max(0.0, result.cpu_s - result.device_s))
 
 
 @contextlib.contextmanager
-def watched(costs: ReleaseCosts) -> Iterator[None]:
+def watch_costs(costs: ReleaseCosts) -> Iterator[None]:
     """Adds up what the tools and programs take that are started while the block runs."""
     start, simulate, run = sandbox.run_sandboxed, sim.run_in_copy, record.run_recording
     interpret = Interpreter._interpret_launch
 
-    def started(command: list[str], *args: Any, **options: Any) -> sandbox.SandboxResult:
+    def count_tool(command: list[str], *args: Any, **options: Any) -> sandbox.SandboxResult:
         result = start(command, *args, **options)
-        if kind := tool_of(command):
-            costs.add(kind, result.cpu_s)
+        if kind := name_tool(command):
+            costs.add_work(kind, result.cpu_s)
         return result
 
-    def simulated(program: Any, artefacts: Any, device: Any, limits: Any) -> RunResult:
+    def count_simulation(program: Any, artefacts: Any, device: Any, limits: Any) -> RunResult:
         result = simulate(program, artefacts, device, limits)
         add_run(costs, result, limits != LIMITS)
         return result
 
-    def recorded(artefacts: Any, *args: Any, **options: Any) -> RunResult:
+    def count_recording(artefacts: Any, *args: Any, **options: Any) -> RunResult:
         result = run(artefacts, *args, **options)
-        costs.add("host code of programs, and their start", result.cpu_s)
+        costs.add_work("host code of programs, and their start", result.cpu_s)
         return result
 
-    def interpreted(self: Interpreter, kernel: Any, launch: Any, assumed: DataAssumption, *device: Any) -> ScaledCounts:
+    def count_interpretation(
+        self: Interpreter, kernel: Any, launch: Any, assumed: DataAssumption, *device: Any
+    ) -> ScaledCounts:
         begin = time.process_time()
         try:
             return interpret(self, kernel, launch, assumed, *device)
         finally:
             seconds = time.process_time() - begin
-            costs.add(f"interpret{'' if assumed == ASSUMPTIONS[0] else ', other data'}", seconds)
+            costs.add_work(f"interpret{'' if assumed == ASSUMPTIONS[0] else ', other data'}", seconds)
             costs.inside += seconds
 
     with contextlib.ExitStack() as patches:
         for place, name, watcher in (
-            (sandbox, "run_sandboxed", started),
-            (sim, "run_in_copy", simulated),
-            (record, "run_recording", recorded),
-            (Interpreter, "_interpret_launch", interpreted),
+            (sandbox, "run_sandboxed", count_tool),
+            (sim, "run_in_copy", count_simulation),
+            (record, "run_recording", count_recording),
+            (Interpreter, "_interpret_launch", count_interpretation),
         ):
             patches.enter_context(patch.object(place, name, watcher))
         yield
 
 
-def here(function: Any, items: Any, *_: Any) -> Iterator[ItemOutcome[Any]]:
+def map_in_process(function: Any, items: Any, *_: Any) -> Iterator[ItemOutcome[Any]]:
     """map_unordered in this process, where its parts can be watched."""
     for index, item in enumerate(items):
         yield ItemOutcome(index, function(item))
 
 
-def measure(plan: str, shard: int, count: int, apart: bool) -> tuple[ReleaseCosts, int]:
+def measure_programs(plan: str, shard: int, count: int, apart: bool) -> tuple[ReleaseCosts, int]:
     """The costs of `count` programs of a shard, and the number of its labels."""
     costs, result = ReleaseCosts(), load_plan(plan)
     begin = time.process_time()
     drawn = generate_programs(result.programs, result.seed(shard), runs=result.sizes)
     programs = [replace(program, oracle=expected_output) for program, _ in zip(drawn, range(count), strict=False)]
-    costs.add("generate", time.process_time() - begin, count)
+    costs.add_work("generate", time.process_time() - begin, count)
     never = patch.object(equal_builds, "key_of", lambda *_: None) if apart else contextlib.nullcontext()
     begin = time.process_time()
-    with tempfile.TemporaryDirectory() as folder, watched(costs), never, patch.object(collect, "map_unordered", here):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        watch_costs(costs),
+        never,
+        patch.object(collect, "map_unordered", map_in_process),
+    ):
         options = collect.MatrixOptions(result.backend, limits=limits_of(result.backend))
         summary = collect.collect_matrix(programs, result.targets(shard), Path(folder) / "corpus", options)
-    costs.add("Python: jobs, metrics, store", time.process_time() - begin - costs.inside, summary.planned)
+    costs.add_work("Python: jobs, metrics, store", time.process_time() - begin - costs.inside, summary.planned)
     return costs, summary.measured
 
 
 @contextlib.contextmanager
-def no_builds() -> Iterator[None]:
+def hide_builds() -> Iterator[None]:
     """The cache without builds and recordings, but with the precompiled headers, which a machine makes once."""
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -146,8 +153,8 @@ def main() -> None:
     parser.add_argument("--programs", type=int, default=6)
     parser.add_argument("--apart", action="store_true")
     options = parser.parse_args()
-    with no_builds():
-        costs, labels = measure(options.plan, options.shard, options.programs, options.apart)
+    with hide_builds():
+        costs, labels = measure_programs(options.plan, options.shard, options.programs, options.apart)
     total = sum(costs.seconds.values())
     print(f"{labels} labels, {total:.1f} s, {total / labels:.3f} s per label")
     for kind, seconds in sorted(costs.seconds.items(), key=lambda row: -row[1]):

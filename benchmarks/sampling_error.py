@@ -37,14 +37,14 @@ SAMPLING_UNITS = 12  # as `synth profile` samples
 DOUBTFUL = 0.02  # larger errors are shown with the error estimate of the sampled run
 
 
-def timed(name: str, kernel: str, size: int, **options: Unpack[DeviceOptions]) -> tuple[Dispatch, float]:
+def time_launch(name: str, kernel: str, size: int, **options: Unpack[DeviceOptions]) -> tuple[Dispatch, float]:
     from grids import launch
 
     start = time.process_time()
     return launch(name, kernel, size, **options), time.process_time() - start
 
 
-def compared(kernel: str, name: str, exact: tuple[Dispatch, float], part: tuple[Dispatch, float]) -> str:
+def format_comparison(kernel: str, name: str, exact: tuple[Dispatch, float], part: tuple[Dispatch, float]) -> str:
     """A row of the table from (result, CPU seconds) of both runs."""
     from hipsynth.profiling import metrics
     from hipsynth.simulator import devices
@@ -71,12 +71,12 @@ def compared(kernel: str, name: str, exact: tuple[Dispatch, float], part: tuple[
     return f"| {' | '.join(cells)} |"
 
 
-def row(name: str, kernel: str, size: int, above: int) -> str:
-    exact, part = (timed(name, kernel, size, sampling_units=n, sample_above=above) for n in (0, SAMPLING_UNITS))
-    return compared(kernel, name, exact, part)
+def compare_kernel(name: str, kernel: str, size: int, above: int) -> str:
+    exact, part = (time_launch(name, kernel, size, sampling_units=n, sample_above=above) for n in (0, SAMPLING_UNITS))
+    return format_comparison(kernel, name, exact, part)
 
 
-def product(name: str, kernel: str, rows: int, **options: Unpack[DeviceOptions]) -> tuple[Dispatch, float]:
+def time_product(name: str, kernel: str, rows: int, **options: Unpack[DeviceOptions]) -> tuple[Dispatch, float]:
     """The result and CPU seconds of a matrix product in kernels.hip of `rows` rows and columns."""
     from hipsynth.simulator.device import SimDevice
 
@@ -92,18 +92,20 @@ def product(name: str, kernel: str, rows: int, **options: Unpack[DeviceOptions])
         return result, time.process_time() - start
 
 
-def large() -> None:
-    def report(kernel: str, name: str, seconds: float) -> None:
+def time_large_grids() -> None:
+    def print_time(kernel: str, name: str, seconds: float) -> None:
         print(f"{kernel:20} {name:8} {seconds:6.1f} s of CPU", flush=True)
 
     for name in ("mi250", "mi300x"):
         for kernel, size in LARGE.items():
-            report(kernel, name, timed(name, kernel, size, sampling_units=SAMPLING_UNITS, memory_bytes=64 << 30)[1])
+            print_time(
+                kernel, name, time_launch(name, kernel, size, sampling_units=SAMPLING_UNITS, memory_bytes=64 << 30)[1]
+            )
         for kernel in PRODUCTS:
-            report(kernel, name, product(name, kernel, ROWS)[1])
+            print_time(kernel, name, time_product(name, kernel, ROWS)[1])
 
 
-def in_part(rows: int) -> None:
+def print_long_products(rows: int) -> None:
     """Prints a table of the products that take longest to replay."""
     from hipsynth.profiling import metrics
     from hipsynth.simulator import devices
@@ -112,22 +114,22 @@ def in_part(rows: int) -> None:
         "| product | device | work-groups | duration, us | own estimate | hit rates vL1D, L2 | fabric read, GB/s | s |"
     )
     print("|---|---|---:|---:|---:|---:|---:|---:|")
-    ways: dict[str, DeviceOptions] = {
+    modes: dict[str, DeviceOptions] = {
         "in full": {"replayable": IN_FULL}, "in part": {"replayable": PATIENT_REPLAYS, "in_part": True}, "sampled": {}
     }  # fmt: skip
     for kernel in LONG_PRODUCTS:
         for name in ("mi250", "mi300x"):
-            for way, options in ways.items():
-                done, seconds = product(name, kernel, rows, **options)
+            for mode, options in modes.items():
+                result, seconds = time_product(name, kernel, rows, **options)
                 arch = devices.load_device(name).arch
-                values = metrics.compute_metrics(done["counters"], done["duration_ns"], arch)
+                values = metrics.compute_metrics(result["counters"], result["duration_ns"], arch)
                 rates = [values[metric] or 0.0 for metric in ("L1_Cache_Hit_Rate", "L2_Cache_Hit_Rate")]
-                error = done["sampling"]["error"].get("Duration", 0.0)
+                error = result["sampling"]["error"].get("Duration", 0.0)
                 cells = [
-                    f"`{kernel}` {way}",
+                    f"`{kernel}` {mode}",
                     name,
-                    f"{done['sampling']['groups_simulated']:,} of {(rows // LONG_PRODUCTS[kernel]) ** 2:,}",
-                    f"{done['duration_ns'] / 1000:,.0f}",
+                    f"{result['sampling']['groups_simulated']:,} of {(rows // LONG_PRODUCTS[kernel]) ** 2:,}",
+                    f"{result['duration_ns'] / 1000:,.0f}",
                     f"{100 * error:.1f} %",
                     ", ".join(f"{rate:.1f} %" for rate in rates),
                     f"{values['L2_Fabric_Read_BW'] or 0.0:.0f}",
@@ -148,20 +150,22 @@ def main() -> None:
     parser.add_argument("--in-part", type=int, metavar="ROWS", help="products that are replayed in part instead")
     chosen = parser.parse_args()
     if chosen.in_part:
-        in_part(chosen.in_part)
+        print_long_products(chosen.in_part)
         return
     if chosen.large:
-        large()
+        time_large_grids()
         return
     print("| kernel | device | work-groups run | worst counter | hit rates, points | duration | exact s | sampled s |")
     print("|---|---|---|---|---|---|---|---|")
     for kernel in PRODUCTS if chosen.products else chosen.kernels:
         for name in ("mi250", "mi300x"):
             if chosen.products:
-                exact, part = (product(name, kernel, chosen.products, sampling_units=n) for n in (0, SAMPLING_UNITS))
-                print(compared(kernel, name, exact, part), flush=True)
+                exact, part = (
+                    time_product(name, kernel, chosen.products, sampling_units=n) for n in (0, SAMPLING_UNITS)
+                )
+                print(format_comparison(kernel, name, exact, part), flush=True)
             else:
-                print(row(name, kernel, chosen.size, chosen.above), flush=True)
+                print(compare_kernel(name, kernel, chosen.size, chosen.above), flush=True)
 
 
 if __name__ == "__main__":

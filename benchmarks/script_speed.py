@@ -61,20 +61,20 @@ IMPORTS = "import torch, triton\n"
 
 
 @dataclass(frozen=True)
-class Cost:
+class ScriptCost:
     """Seconds of processor time and on the clock."""
 
     processor_s: float
     clock_s: float
 
 
-def measure(action: Callable[[], object]) -> Cost:
-    def spent() -> float:
+def measure_cost(action: Callable[[], object]) -> ScriptCost:
+    def read_processor_s() -> float:
         return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
-    before, start = spent(), time.perf_counter()
+    before, start = read_processor_s(), time.perf_counter()
     action()
-    return Cost(spent() - before, time.perf_counter() - start)
+    return ScriptCost(read_processor_s() - before, time.perf_counter() - start)
 
 
 def profile_script(script: Path, *arguments: str, limits: RunLimits | None = None) -> TargetResult:
@@ -92,8 +92,8 @@ def print_start(folder: Path) -> None:
     script = folder / "imports.py"
     script.write_text(IMPORTS)
     synth = [str(Path(sys.executable).with_name("synth")), "run", str(script), "--arch", TARGET.arch]
-    plain = measure(lambda: subprocess.run([sys.executable, str(script)], check=True))
-    started = measure(lambda: subprocess.run(synth, check=True))
+    plain = measure_cost(lambda: subprocess.run([sys.executable, str(script)], check=True))
+    started = measure_cost(lambda: subprocess.run(synth, check=True))
     print_cost("start above plain Python", started.processor_s - plain.processor_s, started.clock_s - plain.clock_s)
 
 
@@ -111,7 +111,7 @@ def print_product(folder: Path) -> None:
 def print_sweep(folder: Path, configurations: int, verify: bool) -> None:
     script, results = folder / "sweep.py", list[TargetResult]()
     script.write_text(SWEEP)
-    clock_s = measure(lambda: results.append(profile_script(script, str(configurations)))).clock_s
+    clock_s = measure_cost(lambda: results.append(profile_script(script, str(configurations)))).clock_s
     processor_s = sum(results[0].times.values())  # of the script, in a sandbox that goes on
     [tuning] = results[0].autotunings
     timed = sum(row.time_ns is not None for row in tuning.configurations)

@@ -55,7 +55,7 @@ class BenchmarkClient:
         self.host = address["url"].removeprefix("http://")
         self.headers = {"authorization": f"Bearer {address['token']}", "content-type": "application/json"}
 
-    def predict(self, edit: int) -> tuple[int, float]:
+    def predict_edit(self, edit: int) -> tuple[int, float]:
         """Status and seconds of one edit."""
         document = f"bench-{edit // BURST % DOCUMENTS}"
         body = {"source": KERNEL % (edit + 2), "arch": "gfx942", "flags": "-O3", "document": document, "version": edit}
@@ -67,7 +67,7 @@ class BenchmarkClient:
         connection.close()
         return answer.status, time.perf_counter() - start
 
-    def stored_mib(self) -> float:
+    def read_stored_mib(self) -> float:
         """What the server keeps of answers, by its own count."""
         connection = http.client.HTTPConnection(self.host, timeout=300)
         connection.request("GET", "/metrics", headers=self.headers)
@@ -76,13 +76,13 @@ class BenchmarkClient:
         return next(float(line.split()[1]) for line in lines if line.startswith("hipsynth_cache_bytes ")) / (1 << 20)
 
 
-def resident_mib(pid: int) -> float:
+def measure_resident_mib(pid: int) -> float:
     """Resident memory of a server and its workers in MiB, without the compilers that workers start."""
     children = [c for path in Path(f"/proc/{pid}/task").glob("*/children") for c in path.read_text().split()]
-    return sum(_resident_mib(process_id) for process_id in [str(pid), *children])
+    return sum(_read_resident_mib(process_id) for process_id in [str(pid), *children])
 
 
-def _resident_mib(pid: str) -> float:
+def _read_resident_mib(pid: str) -> float:
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("VmRSS"):
@@ -90,11 +90,12 @@ def _resident_mib(pid: str) -> float:
     return 0.0
 
 
-def one_by_one(client: BenchmarkClient, edits: int) -> list[float]:
-    return [seconds for edit in range(edits) for status, seconds in [client.predict(edit)] if status == 200][WARM:]
+def time_edits(client: BenchmarkClient, edits: int) -> list[float]:
+    """Seconds of each edit that is answered, one after another, without the first WARM."""
+    return [seconds for edit in range(edits) for status, seconds in [client.predict_edit(edit)] if status == 200][WARM:]
 
 
-def typed(client: BenchmarkClient, first: int, edits: int, per_minute: float) -> list[tuple[int, float]]:
+def type_edits(client: BenchmarkClient, first: int, edits: int, per_minute: float) -> list[tuple[int, float]]:
     """Status and seconds of edits at a rate, in bursts; an edit does not wait for the answers to earlier ones."""
     step, begin = 60 / per_minute, time.monotonic()
     with ThreadPoolExecutor(64) as pool:
@@ -103,12 +104,12 @@ def typed(client: BenchmarkClient, first: int, edits: int, per_minute: float) ->
             bursts, within = divmod(number, BURST)
             at = begin + step * (bursts * BURST + within * BURST_SHARE)
             time.sleep(max(0.0, at - time.monotonic()))
-            latencies.append(pool.submit(client.predict, first + number))
+            latencies.append(pool.submit(client.predict_edit, first + number))
         return [latency.result() for latency in latencies]
 
 
 @contextlib.contextmanager
-def served() -> Iterator[tuple[BenchmarkClient, int]]:
+def run_server() -> Iterator[tuple[BenchmarkClient, int]]:
     """A server of its own: a client, and its process."""
     command = [sys.executable, "-m", "hipsynth.cli.main", "serve", "--port", "0", "--json", "--quiet"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -120,7 +121,8 @@ def served() -> Iterator[tuple[BenchmarkClient, int]]:
         server.wait()
 
 
-def counted(answers: list[tuple[int, float]]) -> dict[str, Any]:
+def count_answers(answers: list[tuple[int, float]]) -> dict[str, Any]:
+    """The part of the document about edits at a rate, from their statuses and seconds."""
     successes = [seconds for status, seconds in answers if status == 200]
     return {
         "typed": len(answers),
@@ -130,30 +132,30 @@ def counted(answers: list[tuple[int, float]]) -> dict[str, Any]:
     }
 
 
-def measure(edits: int, per_minute: float) -> dict[str, Any]:
-    with served() as (client, pid):
-        times = one_by_one(client, edits)
-        before = resident_mib(pid) - client.stored_mib()
-        answers = typed(client, edits, edits, per_minute)
-        after = resident_mib(pid) - client.stored_mib()
+def measure_latencies(edits: int, per_minute: float) -> dict[str, Any]:
+    with run_server() as (client, pid):
+        times = time_edits(client, edits)
+        before = measure_resident_mib(pid) - client.read_stored_mib()
+        answers = type_edits(client, edits, edits, per_minute)
+        after = measure_resident_mib(pid) - client.read_stored_mib()
     median, slow = statistics.median(times), statistics.quantiles(times, n=20)[-1]
     times_ms = {"median_ms": 1000 * median, "p95_ms": 1000 * slow, "with_pause_ms": 1000 * median + PAUSE_MS}
-    return {**times_ms, **counted(answers), "memory_mib": [before, after]}
+    return {**times_ms, **count_answers(answers), "memory_mib": [before, after]}
 
 
-def soak(minutes: float, per_minute: float) -> dict[str, Any]:
+def soak_server(minutes: float, per_minute: float) -> dict[str, Any]:
     """Types for some minutes; `flat` says whether memory was the same in the last third as in the one before."""
     edits, answers, memory = round(minutes * per_minute / SAMPLES), [], []
-    with served() as (client, pid):
+    with run_server() as (client, pid):
         for sample in range(SAMPLES):
-            answers += typed(client, sample * edits, edits, per_minute)
-            memory.append(resident_mib(pid) - client.stored_mib())
-        stored = client.stored_mib()
+            answers += type_edits(client, sample * edits, edits, per_minute)
+            memory.append(measure_resident_mib(pid) - client.read_stored_mib())
+        stored = client.read_stored_mib()
     third = SAMPLES // 3
     middle, last = (statistics.median(part) for part in (memory[third : 2 * third], memory[2 * third :]))
     wrong = sorted({status for status, _ in answers} - {200, 409})
     summary = {"minutes": minutes, "memory_mib": memory, "stored_mib": stored, "middle_mib": middle, "last_mib": last}
-    return {**counted(answers), **summary, "other_statuses": wrong, "flat": last <= FLAT * middle}
+    return {**count_answers(answers), **summary, "other_statuses": wrong, "flat": last <= FLAT * middle}
 
 
 def main() -> int:
@@ -163,30 +165,32 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=1000.0)
     parser.add_argument("--soak", type=float, nargs="?", const=10.0, metavar="MINUTES")
     options = parser.parse_args()
-    summary = soak(options.soak, options.rate) if options.soak else measure(options.edits, options.rate)
+    summary = (
+        soak_server(options.soak, options.rate) if options.soak else measure_latencies(options.edits, options.rate)
+    )
     if options.json:
         print(json.dumps(summary, indent=2))
     else:
-        show(summary, options.rate)
+        print_summary(summary, options.rate)
     return int(not summary.get("flat", True) or bool(summary.get("other_statuses")))
 
 
-def show(found: dict[str, Any], rate: float) -> None:
+def print_summary(summary: dict[str, Any], rate: float) -> None:
     rows: list[tuple[str, str]] = []
-    if "median_ms" in found:
+    if "median_ms" in summary:
         rows = [
-            ("one edit after another, median", f"{found['median_ms']:8.0f} ms"),
-            ("  95 % are faster than", f"{found['p95_ms']:8.0f} ms"),
-            ("  with the pause of the workbench, median", f"{found['with_pause_ms']:8.0f} ms"),
+            ("one edit after another, median", f"{summary['median_ms']:8.0f} ms"),
+            ("  95 % are faster than", f"{summary['p95_ms']:8.0f} ms"),
+            ("  with the pause of the workbench, median", f"{summary['with_pause_ms']:8.0f} ms"),
         ]
     rows += [
-        (f"{rate:g} edits a minute: answered", f"{found['typed_answered']:8} of {found['typed']}"),
-        ("  ended by a newer one", f"{found['typed_superseded']:8}"),
+        (f"{rate:g} edits a minute: answered", f"{summary['typed_answered']:8} of {summary['typed']}"),
+        ("  ended by a newer one", f"{summary['typed_superseded']:8}"),
     ]
-    ends = found["memory_mib"] if "median_ms" in found else [found["middle_mib"], found["last_mib"]]
+    ends = summary["memory_mib"] if "median_ms" in summary else [summary["middle_mib"], summary["last_mib"]]
     rows.append(
         (
-            "memory before and after these" if "median_ms" in found else "memory, middle and last third",
+            "memory before and after these" if "median_ms" in summary else "memory, middle and last third",
             f"{ends[0]:8.0f} {ends[1]:.0f} MiB",
         )
     )

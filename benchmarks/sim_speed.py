@@ -45,7 +45,7 @@ STEPS = {
 TINYGRAD_STEPS = 20
 
 
-def cpu_rate(device: SimDevice, *launch: Any) -> float:
+def measure_rate(device: SimDevice, *launch: Any) -> float:
     """Wave instructions per second of CPU time, best of REPEATS dispatches."""
     best = 0.0
     for _ in range(REPEATS):
@@ -55,13 +55,13 @@ def cpu_rate(device: SimDevice, *launch: Any) -> float:
     return best
 
 
-def rates(name: str, scratch: Path) -> dict[str, float]:
+def measure_rates(name: str, scratch: Path) -> dict[str, float]:
     """Millions of wave-instructions per second, by kernel."""
     device = SimDevice(name, SOURCE, scratch)
     a, b = (device.core.allocate(8 * ELEMENTS) for _ in range(2))
-    found = {kernel: cpu_rate(device, kernel, (1216,), (256,), "Qi", a, steps) for kernel, steps in STEPS.items()}
-    found["streaming"] = cpu_rate(device, "streaming", (ELEMENTS // 256,), (256,), "QQi", a, b, ELEMENTS)
-    return {kernel: rate / 1e6 for kernel, rate in found.items()}
+    rates = {kernel: measure_rate(device, kernel, (1216,), (256,), "Qi", a, steps) for kernel, steps in STEPS.items()}
+    rates["streaming"] = measure_rate(device, "streaming", (ELEMENTS // 256,), (256,), "QQi", a, b, ELEMENTS)
+    return {kernel: rate / 1e6 for kernel, rate in rates.items()}
 
 
 # --- tinygrad's emulator: executes the machine code of our kernel from memory ----------------------------------------
@@ -88,14 +88,14 @@ print(json.dumps({"seconds": time.process_time() - start, "out": list(out[:64])}
 """
 
 
-def kernel_words(disassembly: str, kernel: str) -> list[int]:
+def extract_kernel_words(disassembly: str, kernel: str) -> list[int]:
     """The machine code of one kernel as 32-bit words, from the encodings in the disassembler's comments."""
     body = disassembly.split(f"<{kernel}>:\n")[1].split(">:\n")[0]
     encodings = re.findall(r"// [0-9A-F]+:((?: [0-9A-F]{8})+)", body)
     return [int(word, 16) for encoding in encodings for word in encoding.split()]
 
 
-def tinygrad_rate(checkout: Path, scratch: Path) -> float:
+def measure_tinygrad(checkout: Path, scratch: Path) -> float:
     """Millions of wave-instructions per second of one wave of the `alu` kernel. Asserts that the results agree."""
     device = SimDevice("mi250", SOURCE, scratch)
     text = next(scratch.glob("gfx90a/*.s")).read_text()
@@ -104,7 +104,7 @@ def tinygrad_rate(checkout: Path, scratch: Path) -> float:
     sizes = re.findall(r"s_load_dword s\d+, s\[\d+:\d+\], (0x\w+)", body)
     assert base is not None, "the kernel loads no argument"
     job = {
-        "words": kernel_words(text, "alu"),
+        "words": extract_kernel_words(text, "alu"),
         "steps": TINYGRAD_STEPS,
         "kernarg_sgpr": int(base[1]),
         "group_size_at": int(sizes[-1], 16),
@@ -132,7 +132,7 @@ def tinygrad_rate(checkout: Path, scratch: Path) -> float:
 # --- MGPUSim: its own vector addition of the same number of elements -------------------------------------------------
 
 
-def mgpusim_seconds(checkout: Path, *options: str) -> float:
+def time_mgpusim(checkout: Path, *options: str) -> float:
     """CPU seconds of one run of MGPUSim's sample; builds it first if necessary and `go` is installed."""
     sample = checkout / "amd/samples/vectoradd"
     binary = sample / "vectoradd"
@@ -146,7 +146,7 @@ def mgpusim_seconds(checkout: Path, *options: str) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def vector_add_seconds(scratch: Path) -> float:
+def time_vector_add(scratch: Path) -> float:
     """CPU seconds of one dispatch of the same addition in this simulator, best of REPEATS."""
     device = SimDevice("mi300x", SOURCE, scratch)
     a, b, c = (device.core.allocate(4 * ELEMENTS) for _ in range(3))
@@ -165,15 +165,15 @@ def main() -> None:
     parser.add_argument("--tinygrad", type=Path, metavar="CHECKOUT")
     options = parser.parse_args()
     with scratch_folder() as scratch:
-        result: dict[str, dict[str, float]] = {name: rates(name, scratch) for name in DEVICES}
+        result: dict[str, dict[str, float]] = {name: measure_rates(name, scratch) for name in DEVICES}
         if options.tinygrad:
-            result["tinygrad"] = {"alu": tinygrad_rate(options.tinygrad.resolve(), scratch)}
+            result["tinygrad"] = {"alu": measure_tinygrad(options.tinygrad.resolve(), scratch)}
         if options.mgpusim:
             checkout = options.mgpusim.resolve()
             result["vector addition, elements in millions"] = {
-                "ours, full counting": ELEMENTS / 1e6 / vector_add_seconds(scratch),
-                "MGPUSim, emulation": ELEMENTS / 1e6 / mgpusim_seconds(checkout),
-                "MGPUSim, timing": ELEMENTS / 1e6 / mgpusim_seconds(checkout, "-timing"),
+                "ours, full counting": ELEMENTS / 1e6 / time_vector_add(scratch),
+                "MGPUSim, emulation": ELEMENTS / 1e6 / time_mgpusim(checkout),
+                "MGPUSim, timing": ELEMENTS / 1e6 / time_mgpusim(checkout, "-timing"),
             }
     if options.json:
         print(json.dumps(result, indent=2))

@@ -29,7 +29,7 @@ PROGRAMS = {  # program -> first size, step, and how many sizes
 }
 
 
-def measure(name: str, first: int, step: int, sizes: int) -> dict[str, Any]:
+def measure_program(name: str, first: int, step: int, sizes: int) -> dict[str, Any]:
     text, predictor = (CORPUS / f"{name}.hip").read_text(), AnalyticPredictor.load()
     questions = [LaunchAssumptions(arguments=(str(first + step * i),)) for i in range(sizes)]
     variants = [Variant(ARCH, FLAGS, DEVICE, question) for question in questions]
@@ -54,7 +54,7 @@ def measure(name: str, first: int, step: int, sizes: int) -> dict[str, Any]:
 
 
 def main() -> int:
-    rows = [measure(name, *program) for name, program in PROGRAMS.items()]
+    rows = [measure_program(name, *program) for name, program in PROGRAMS.items()]
     if "--json" in sys.argv[1:]:
         print(json.dumps(rows))
         return 0

@@ -63,7 +63,7 @@ def grids(_: Path) -> Iterator[Step]:
 
     for name in DEVICES:
         for kernel in sorted(KERNELS):
-            run_grid = partial(sampling_error.timed, name, kernel)
+            run_grid = partial(sampling_error.time_launch, name, kernel)
             yield f"{kernel} {name}", partial(run_grid, GRID)
             if not kernel.startswith("gemm"):  # matrix products are covered by products()
                 yield f"{kernel} {name} sampled", partial(run_grid, SAMPLED_GRID, sampling_units=SAMPLING_UNITS)
@@ -73,7 +73,7 @@ def products(_: Path) -> Iterator[Step]:
     """The matrix products of benchmarks/kernels.hip, in full and sampled."""
     for name in DEVICES:
         for kernel in sampling_error.PRODUCTS:
-            run_product = partial(sampling_error.product, name, kernel)
+            run_product = partial(sampling_error.time_product, name, kernel)
             yield f"{kernel} {name}", partial(run_product, ROWS, 0)
             yield f"{kernel} {name} sampled", partial(run_product, SAMPLED_ROWS, SAMPLING_UNITS)
 
