@@ -40,9 +40,9 @@ ARCHES, FLAGS, MOST_GOOD_ERROR, JOB_SECONDS = ("gfx90a", "gfx942"), "-O3", 0.1, 
 
 @dataclass(frozen=True)
 class DeferralTrial:
-    """A program on one architecture: how unsure its prediction is (log width of the 80 % interval of the duration;
-    None: no answer), whether `--defer` executes it, predicted / executed duration of the kernel that takes longest, and
-    the seconds that each took."""
+    """A program on one architecture: how unsure its prediction is (half the log width of the 80 % interval of the
+    duration; None: no answer), whether `--defer` executes it, predicted / executed duration of the kernel that takes
+    longest, and the seconds that each took."""
 
     program: str
     arch: str
@@ -58,7 +58,7 @@ class DeferralTrial:
 
 
 @dataclass(frozen=True)
-class Point:
+class DeferralPoint:
     """With the `executed` least sure answers executed: seconds, relative to executing all; share of right answers."""
 
     executed: int
@@ -80,24 +80,25 @@ def try_deferral(job: tuple[Path, str]) -> DeferralTrial | None:
     if not kernels:
         return None
     main = max(kernels, key=lambda kernel: kernel.duration_ns)
-    duration = duration_of(prediction, main)
+    duration = average_duration(prediction, main)
     unsure = any(kernel.abstained for kernel in prediction.kernels)
     ratio = None if duration is None else duration / main.duration_ns
-    return DeferralTrial(path.stem, arch, width_of(prediction), unsure, ratio, middle - start, end - middle)
+    return DeferralTrial(path.stem, arch, find_width(prediction), unsure, ratio, middle - start, end - middle)
 
 
-def duration_of(found: AnalyticPrediction, executed: SimulatedKernel) -> float | None:
-    """The mean over the predicted launches of a kernel and shape, as what was executed has it."""
+def average_duration(prediction: AnalyticPrediction, executed: SimulatedKernel) -> float | None:
+    """The mean duration in ns of the predicted launches of a kernel and shape, as what was executed has it; None
+    without any."""
     wanted = executed.instance, executed.grid, executed.block
-    same = [kernel for kernel in found.kernels if (kernel.instance, kernel.grid, kernel.block) == wanted]
+    same = [kernel for kernel in prediction.kernels if (kernel.instance, kernel.grid, kernel.block) == wanted]
     times = [kernel.duration_ns for kernel in same if kernel.duration_ns is not None]
     return statistics.fmean(times) if times else None
 
 
-def width_of(found: AnalyticPrediction) -> float | None:
-    """Of the least sure kernel."""
+def find_width(prediction: AnalyticPrediction) -> float | None:
+    """Half the log width of the interval of the duration, of the least sure kernel; None if one has no interval."""
     widths = []
-    for kernel in found.kernels:
+    for kernel in prediction.kernels:
         low, high = kernel.intervals.get("duration_ns", (0.0, 0.0))
         if low <= 0:
             return None
@@ -105,7 +106,7 @@ def width_of(found: AnalyticPrediction) -> float | None:
     return max(widths, default=None)
 
 
-def build_curve(trials: Sequence[DeferralTrial]) -> list[Point]:
+def build_curve(trials: Sequence[DeferralTrial]) -> list[DeferralPoint]:
     """From executing nothing to executing everything: what `--defer` executes first, then by how unsure."""
     order = sorted(trials, key=lambda t: (not t.deferred, -(math.inf if t.width is None else t.width)))
     total_execute_s = sum(t.execute_s for t in trials)
@@ -114,7 +115,9 @@ def build_curve(trials: Sequence[DeferralTrial]) -> list[Point]:
     for n in range(len(order) + 1):
         right = n + sum(t.error <= MOST_GOOD_ERROR for t in order[n:])
         points.append(
-            Point(n, (total_predict_s + sum(t.execute_s for t in order[:n])) / total_execute_s, right / len(order))
+            DeferralPoint(
+                n, (total_predict_s + sum(t.execute_s for t in order[:n])) / total_execute_s, right / len(order)
+            )
         )
     return points
 

@@ -23,7 +23,7 @@ class FoundProgram:
 
 
 @dataclass(frozen=True)
-class Collection:
+class ProgramCollection:
     """The programs of a folder by name; for each reason, the folders of sources that are left out."""
 
     name: str
@@ -31,7 +31,7 @@ class Collection:
     left_out: Mapping[str, tuple[str, ...]]
 
 
-def find_programs(root: Path) -> Collection:
+def find_programs(root: Path) -> ProgramCollection:
     """The sources below a folder that have kernels, each as a program of one file; one with kernels alone counts, too,
     since it gets a main(). A source that is there twice is one program."""
     folder = scan_folder(root)
@@ -54,7 +54,9 @@ def find_programs(root: Path) -> Collection:
             programs[name] = FoundProgram(root.resolve().name, path, includes)
         elif why:
             left_out.setdefault(why, {})["/".join(name.split("/")[:TASK_DEPTH])] = None
-    return Collection(root.resolve().name, programs, {why: tuple(names) for why, names in sorted(left_out.items())})
+    return ProgramCollection(
+        root.resolve().name, programs, {why: tuple(names) for why, names in sorted(left_out.items())}
+    )
 
 
 def find_obstacle(folder: Folder, path: Path) -> str | None:

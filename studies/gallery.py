@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hipsynth.profiling.metrics import bottleneck
 from hipsynth.simulator import devices
 from studies import handwritten
-from studies.handwritten import Figures, HandwrittenStep
+from studies.handwritten import HandwrittenStep, ProgramFigures
 
 PAGE = handwritten.CORPUS.parents[1] / "docs" / "reference" / "gallery.md"
 PROGRAMS = "../../corpus/handwritten"
@@ -30,42 +30,43 @@ Times, traffic and counts are sums over all launches, in brackets relative to th
 rate are those of the kernel that takes longest. HBM: bytes read and written; waves, requests and instructions: in
 thousands.
 """
-Figure = tuple[str, Callable[[Figures], float], Callable[[float], str]]
+GalleryColumn = tuple[str, Callable[[ProgramFigures], float], Callable[[float], str]]
 
 
-def _short(value: float) -> str:
+def _format_number(value: float) -> str:
     """Three significant digits without an exponent."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _thousands(counter: str) -> Callable[[Figures], float]:
-    return lambda found: found.total(counter) / 1e3
+def _make_counter_reader(counter: str) -> Callable[[ProgramFigures], float]:
+    return lambda figures: figures.sum_launches(counter) / 1e3
 
 
-def _hbm_mb(found: Figures) -> float:
-    traffic = ((k.dispatches, k.traffic) for k in found.kernels)
+def _sum_hbm_mb(figures: ProgramFigures) -> float:
+    """MB read from and written to the HBM by all launches."""
+    traffic = ((k.dispatches, k.traffic) for k in figures.kernels)
     return sum(n * (t.hbm_read_bytes + t.hbm_write_bytes) for n, t in traffic if t is not None) / 1e6
 
 
 # Figures of which the ratio to the step before is shown too.
-FIGURES: tuple[Figure, ...] = (
-    ("time, us", lambda found: found.total("Duration") / 1e3, _short),
-    ("HBM, MB", _hbm_mb, _short),
-    ("L2 requests", _thousands("TCC_REQ"), _short),
-    ("waves", _thousands("SQ_WAVES"), _short),
-    ("VALU", _thousands("SQ_INSTS_VALU"), _short),
-    ("MFMA", _thousands("SQ_INSTS_MFMA"), _short),
-    ("LDS", _thousands("SQ_INSTS_LDS"), _short),
+FIGURES: tuple[GalleryColumn, ...] = (
+    ("time, us", lambda figures: figures.sum_launches("Duration") / 1e3, _format_number),
+    ("HBM, MB", _sum_hbm_mb, _format_number),
+    ("L2 requests", _make_counter_reader("TCC_REQ"), _format_number),
+    ("waves", _make_counter_reader("SQ_WAVES"), _format_number),
+    ("VALU", _make_counter_reader("SQ_INSTS_VALU"), _format_number),
+    ("MFMA", _make_counter_reader("SQ_INSTS_MFMA"), _format_number),
+    ("LDS", _make_counter_reader("SQ_INSTS_LDS"), _format_number),
 )
 
 
-def format_cell(figure: Figure, found: Figures, before: Figures | None) -> str:
+def format_cell(figure: GalleryColumn, figures: ProgramFigures, before: ProgramFigures | None) -> str:
     """A figure, and its ratio to that of the step before; "-" for zero."""
     _, value, text = figure
-    now, old = value(found), value(before) if before else 0.0
+    now, old = value(figures), value(before) if before else 0.0
     if not now:
         return "-"
-    return f"{text(now)} (x {_short(now / old)})" if old else text(now)
+    return f"{text(now)} (x {_format_number(now / old)})" if old else text(now)
 
 
 def describe_step(step: HandwrittenStep) -> str:
@@ -73,30 +74,31 @@ def describe_step(step: HandwrittenStep) -> str:
     return f"{step.number}. [{step.name}]({path}) ({step.paradigm}): {step.idea}"
 
 
-def format_row(step: HandwrittenStep, found: Figures, before: Figures | None) -> str:
-    first = bottleneck.rank_bounds(found.main)[0]
-    time, *rest = (format_cell(figure, found, before) for figure in FIGURES)
-    bound, hits = f"{first.name} {100 * first.share:.0f} %", f"{found.value('L2_Cache_Hit_Rate'):.1f} %"
+def format_row(step: HandwrittenStep, figures: ProgramFigures, before: ProgramFigures | None) -> str:
+    first = bottleneck.rank_bounds(figures.heaviest_kernel)[0]
+    time, *rest = (format_cell(figure, figures, before) for figure in FIGURES)
+    bound, hits = f"{first.name} {100 * first.share:.0f} %", f"{figures.find_value('L2_Cache_Hit_Rate'):.1f} %"
     return f"| {' | '.join([f'{step.number} {step.name}', time, bound, hits, *rest])} |"
 
 
-def render_section(steps: Sequence[HandwrittenStep], found: Mapping[str, Mapping[str, Figures]]) -> str:
-    """The section of one problem; `found`: figures by program and architecture."""
+def render_section(steps: Sequence[HandwrittenStep], figures: Mapping[str, Mapping[str, ProgramFigures]]) -> str:
+    """The section of one problem; `figures`: by program and architecture."""
     titles = [title for title, *_ in FIGURES]
     head = ["step", titles[0], "bottleneck", "L2 hits", *titles[1:]]
     lines = [f"## {steps[0].problem}", "", *map(describe_step, steps)]
     for arch in devices.recorded_architectures():
         device = devices.default_device(arch)
         lines += ["", f"{arch} ({device}):", "", f"| {' | '.join(head)} |", "|---|" + "---:|" * (len(head) - 1)]
-        lines += [format_row(s, found[s.name][arch], found[s.after][arch] if s.after else None) for s in steps]
+        lines += [format_row(s, figures[s.name][arch], figures[s.after][arch] if s.after else None) for s in steps]
     return "\n".join(lines) + "\n"
 
 
-def by_problem() -> dict[str, list[HandwrittenStep]]:
+def group_steps() -> dict[str, list[HandwrittenStep]]:
+    """The steps of each problem, in their order."""
     return {name: list(group) for name, group in itertools.groupby(handwritten.list_steps(), lambda step: step.problem)}
 
 
-def profile_steps(steps: Sequence[HandwrittenStep]) -> dict[str, dict[str, Figures]]:
+def profile_steps(steps: Sequence[HandwrittenStep]) -> dict[str, dict[str, ProgramFigures]]:
     """The figures of programs, by name and architecture."""
     return {
         s.name: {arch: handwritten.measure_step(s, arch) for arch in devices.recorded_architectures()} for s in steps
@@ -114,7 +116,7 @@ def assemble_page(parts: Mapping[str, str]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    problems = by_problem()
+    problems = group_steps()
     if unknown := sorted(set(arguments) - set(problems)):
         print(f"gallery: no problem {', '.join(unknown)}; one of: {', '.join(problems)}", file=sys.stderr)
         return 2

@@ -56,7 +56,7 @@ class HalfWrittenScore:
     metrics: list[float] = field(default_factory=list)
     durations: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
-    held: list[float] = field(default_factory=list)  # 1 where an interval holds the value
+    inside_intervals: list[float] = field(default_factory=list)  # 1 where an interval holds the value
     errors: dict[str, list[float]] = field(default_factory=dict)
 
 
@@ -79,14 +79,16 @@ def cut_statement(text: str, rng: random.Random) -> str:
     code = blank_opaque(text)
     start, end = kernel.body
     statements = [
-        statement for statement in _statements(split_tokens(code[start:end], start)) if len(statement) >= LEAST_TOKENS
+        statement
+        for statement in _split_statements(split_tokens(code[start:end], start))
+        if len(statement) >= LEAST_TOKENS
     ]
     chosen = rng.choice(statements)
     count = rng.randrange(max(1, len(chosen) // 3), len(chosen) - 1)
     return text[: chosen[count - 1].end] + text[chosen[-1].end :]
 
 
-def _statements(tokens: Sequence[WordToken]) -> Iterator[list[WordToken]]:
+def _split_statements(tokens: Sequence[WordToken]) -> Iterator[list[WordToken]]:
     statement: list[WordToken] = []
     depth = 0
     for token in tokens:
@@ -145,7 +147,7 @@ def _add_errors(score: HalfWrittenScore, kernel: KernelPrediction, answer: Kerne
             continue
         if name in answer.intervals:
             low, high = answer.intervals[name]
-            score.held.append(float(low * 0.999 <= value <= high * 1.001))
+            score.inside_intervals.append(float(low * 0.999 <= value <= high * 1.001))
         if is_hit_rate(name):
             score.errors.setdefault(name, []).append(abs(predicted - value))
         elif value > 0 or predicted > 0:
@@ -168,14 +170,14 @@ def score_programs(count: int, seed: int) -> dict[str, HalfWrittenScore]:
     return scores
 
 
-def score_lines(scores: dict[str, HalfWrittenScore]) -> list[str]:
+def format_scores(scores: dict[str, HalfWrittenScore]) -> list[str]:
     """The scores as a Markdown table."""
     lines = [
         "| answered from | programs | metrics within 10 % | durations within 10 % | intervals hold | seconds |",
         "|---|---:|---:|---:|---:|---:|",
     ]
     for name, score in scores.items():
-        figures = [100 * statistics.fmean(part) for part in (score.metrics, score.durations, score.held)]
+        figures = [100 * statistics.fmean(part) for part in (score.metrics, score.durations, score.inside_intervals)]
         shares = " | ".join(f"{figure:.0f} %" for figure in figures)
         lines.append(f"| {name} | {len(score.metrics)} | {shares} | {statistics.median(score.seconds):.2f} |")
     return lines
@@ -194,7 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     scores = score_programs(options.count, WIDTH_SEED if options.write else TEST_SEED)
     if options.write:
         write_widths(scores["completed"])
-    print("\n".join(score_lines(scores)))
+    print("\n".join(format_scores(scores)))
     return 0
 
 

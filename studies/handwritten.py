@@ -53,30 +53,30 @@ class HandwrittenStep:
 
 
 @dataclass(frozen=True)
-class Figures:
+class ProgramFigures:
     """The kernels of one program on one architecture; their counters and durations are means per launch."""
 
     kernels: tuple[KernelRecord, ...]
 
     @property
-    def main(self) -> KernelRecord:
+    def heaviest_kernel(self) -> KernelRecord:
         """The kernel that takes longest over all its launches."""
         return max(self.kernels, key=lambda kernel: kernel.dispatches * (kernel.duration_ns or 0))
 
     @property
-    def bound(self) -> str:
-        return bottleneck.rank_bounds(self.main)[0].unit
+    def limiting_unit(self) -> str:
+        return bottleneck.rank_bounds(self.heaviest_kernel)[0].unit
 
-    def total(self, counter: str) -> float:
+    def sum_launches(self, counter: str) -> float:
         """A counter, or "Duration" in ns, over all launches; KeyError for a counter that there is not."""
         return sum(k.dispatches * (k.duration_ns or 0 if counter == "Duration" else k.counters[counter])
                    for k in self.kernels)  # fmt: skip
 
-    def value(self, what: str) -> float:
-        """What a header says to move: see the module."""
-        if what == "Duration" or what in self.main.counters:
-            return self.total(what)
-        return self.main.metrics[what] or 0.0
+    def find_value(self, name: str) -> float:
+        """The value of a name that a header says to move, in its unit: see the module."""
+        if name == "Duration" or name in self.heaviest_kernel.counters:
+            return self.sum_launches(name)
+        return self.heaviest_kernel.metrics[name] or 0.0
 
 
 def read_comment(text: str) -> list[str]:
@@ -138,10 +138,10 @@ def profile_step(
         return SimBackend().profile(program, Target(arch, FLAGS, default_device(arch)), scratch, limits or RunLimits())
 
 
-def measure_step(step: HandwrittenStep, arch: str) -> Figures:
+def measure_step(step: HandwrittenStep, arch: str) -> ProgramFigures:
     """Profiles a program at its default size; raises RuntimeError if it fails. What it prints is not looked at: large
     grids compute no results (docs/explanation/sampling.md)."""
     result = profile_step(step, arch)
     if result.status != RunStatus.OK:
         raise RuntimeError(f"{step.name} on {arch}: {result.reason}: {result.message}")
-    return Figures(result.kernels)
+    return ProgramFigures(result.kernels)

@@ -27,7 +27,7 @@ NEEDED = ("hbm", "valu", "mfma")  # units whose work a program that does the sam
 
 
 @dataclass(frozen=True)
-class Headroom:
+class ProgramHeadroom:
     """A program's time in ns, and the least for its bytes and arithmetic."""
 
     program: str
@@ -47,7 +47,7 @@ def find_least_ns(kernel: KernelRecord) -> float:
     return min(kernel.duration_ns, bounds["launch"] + max(bounds[name] for name in NEEDED))
 
 
-def list_headroom(root: Path, arch: str, only: list[str]) -> Iterator[Headroom]:
+def list_headroom(root: Path, arch: str, only: list[str]) -> Iterator[ProgramHeadroom]:
     for name, program in sorted(find_programs(root).programs.items()):
         if only and not any(word in name for word in only):
             continue
@@ -58,7 +58,7 @@ def list_headroom(root: Path, arch: str, only: list[str]) -> Iterator[Headroom]:
             continue
         kernels = result.kernels
         time_ns = sum(kernel.duration_ns * kernel.dispatches for kernel in kernels)
-        yield Headroom(name, time_ns, sum(find_least_ns(kernel) * kernel.dispatches for kernel in kernels))
+        yield ProgramHeadroom(name, time_ns, sum(find_least_ns(kernel) * kernel.dispatches for kernel in kernels))
 
 
 def main() -> None:

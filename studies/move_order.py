@@ -32,7 +32,7 @@ from hipsynth.tuning.optimize.move_paths import ValuationJob, collect_move_value
 from hipsynth.tuning.optimize.move_values import ValuedState, read_jobs
 from hipsynth.tuning.trial import target_of
 from studies.markdown import format_table, write_tables
-from studies.optimize_table import list_naive
+from studies.optimize_table import list_naive_steps
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference" / "reasoning.md"
@@ -61,18 +61,18 @@ class TestState:
     gains: tuple[float, ...]
 
     @property
-    def best(self) -> float:
+    def best_gain(self) -> float:
         return max(0.0, *self.gains)
 
 
-def handwritten_jobs() -> Iterator[ValuationJob]:
+def list_handwritten_jobs() -> Iterator[ValuationJob]:
     """The naive version of each handwritten problem, on the architectures by turns."""
-    for number, (problem, path) in enumerate(list_naive()):
+    for number, (problem, path) in enumerate(list_naive_steps()):
         program = Program(path.read_text(), "handwritten", problem, name=path.stem, runs=(ProgramRun(()),))
         yield ValuationJob(program, target_of(ARCHS[number % len(ARCHS)]))
 
 
-def generated_jobs(count: int) -> Iterator[ValuationJob]:
+def list_generated_jobs(count: int) -> Iterator[ValuationJob]:
     """Generated programs, on the architectures by turns."""
     for number, program in enumerate(generate_programs(count, SEED)):
         yield ValuationJob(program, target_of(ARCHS[number % len(ARCHS)]))
@@ -87,10 +87,10 @@ def is_held_out(job: ValuationJob) -> bool:
 def list_jobs(count: int, only_held_out: bool) -> Iterator[ValuationJob]:
     """What is to be collected of `count` generated programs and the handwritten ones, which come last if only what is
     held out is asked for."""
-    generated = generated_jobs(count)
+    generated = list_generated_jobs(count)
     if only_held_out:
-        return itertools.chain(filter(is_held_out, generated), handwritten_jobs())
-    return mix_jobs(generated, handwritten_jobs())
+        return itertools.chain(filter(is_held_out, generated), list_handwritten_jobs())
+    return mix_jobs(generated, list_handwritten_jobs())
 
 
 def mix_jobs(many: Iterator[ValuationJob], few: Iterator[ValuationJob]) -> Iterator[ValuationJob]:
@@ -102,13 +102,13 @@ def mix_jobs(many: Iterator[ValuationJob], few: Iterator[ValuationJob]) -> Itera
     yield from few
 
 
-def training_states(moves: Path) -> list[ValuedState]:
+def list_training_states(moves: Path) -> list[ValuedState]:
     """The states of lineages that are trained on."""
     states = (state for valued in read_jobs(moves) for state in valued.states)
-    return [state for state in states if state.split == "train" and valued_moves(state)]
+    return [state for state in states if state.split == "train" and list_valued_moves(state)]
 
 
-def valued_moves(state: ValuedState) -> list[tuple[OrderedMove, float]]:
+def list_valued_moves(state: ValuedState) -> list[tuple[OrderedMove, float]]:
     """The moves of a state that have a preview, each with its speed-up."""
     pairs = zip(state.ordered_moves(), state.moves, strict=True)
     return [(ordered, move.gain) for ordered, move in pairs if move.gain]
@@ -116,7 +116,7 @@ def valued_moves(state: ValuedState) -> list[tuple[OrderedMove, float]]:
 
 def fit_order(moves: Path) -> MoveOrder:
     """The order learned from all training moves."""
-    return MoveOrder.fit([valued_moves(state) for state in training_states(moves)])
+    return MoveOrder.fit([list_valued_moves(state) for state in list_training_states(moves)])
 
 
 def load_tests(moves: Path) -> dict[str, list[TestState]]:
@@ -124,88 +124,88 @@ def load_tests(moves: Path) -> dict[str, list[TestState]]:
     sets: dict[str, list[TestState]] = {split: [] for split in TITLES}
     for program in read_jobs(moves):
         for state in program.states[:1]:
-            valued = valued_moves(state)
+            valued = list_valued_moves(state)
             test = TestState(tuple(move for move, _ in valued), tuple(math.log(gain) for _, gain in valued))
-            if state.split != "train" and len(valued) > 1 and test.best >= math.log(LEAST_BEST_SPEEDUP):
+            if state.split != "train" and len(valued) > 1 and test.best_gain >= math.log(LEAST_BEST_SPEEDUP):
                 sets["handwritten" if state.split == "handwritten" else "test"].append(test)
     return sets
 
 
-def decisions_changed(move: OrderedMove) -> tuple[str, ...]:
+def list_changed_decisions(move: OrderedMove) -> tuple[str, ...]:
     """The transformation and the decisions that a move changes, for a table of means."""
     changed = sorted(name for name, value in move.plan.items() if value != move.before.get(name))
     return move.transformation, *(name if name == "shape" else f"{name}={move.plan[name]}" for name in changed)
 
 
-def mean_gains(moves: Path) -> dict[tuple[str, ...], float]:
-    """The mean logarithm of the speed-up by decisions_changed(), drawn towards 0 where there are few."""
+def average_gains(moves: Path) -> dict[tuple[str, ...], float]:
+    """The mean logarithm of the speed-up by list_changed_decisions(), drawn towards 0 where there are few."""
     logs: dict[tuple[str, ...], list[float]] = defaultdict(list)
-    for move, gain in itertools.chain.from_iterable(map(valued_moves, training_states(moves))):
-        logs[decisions_changed(move)].append(math.log(gain))
+    for move, gain in itertools.chain.from_iterable(map(list_valued_moves, list_training_states(moves))):
+        logs[list_changed_decisions(move)].append(math.log(gain))
     return {key: sum(values) / (len(values) + SHRINKAGE) for key, values in logs.items()}
 
 
 Order = Callable[[TestState], Sequence[float]]
 
 
-def orders_of(order: MoveOrder, means: Mapping[tuple[str, ...], float]) -> dict[str, Order]:
+def build_orders(order: MoveOrder, means: Mapping[tuple[str, ...], float]) -> dict[str, Order]:
     """What each order expects of a state's moves; the largest is tried first."""
     return {
         SHIPPED_ORDER: lambda test: place_by_turns(order.expect(test.moves)),
         LEARNED: lambda test: order.expect(test.moves),
-        MEANS: lambda test: [means.get(decisions_changed(move), 0.0) for move in test.moves],
+        MEANS: lambda test: [means.get(list_changed_decisions(move), 0.0) for move in test.moves],
         SEARCHED: lambda test: [-float(number) for number in range(len(test.moves))],
     }
 
 
 def place_by_turns(expected: Sequence[float]) -> list[float]:
-    """As orders_of(), for the order that a search tries."""
+    """As build_orders(), for the order that a search tries."""
     numbers = range(len(expected))
     turns = take_turns(sorted(numbers, key=lambda number: -expected[number]), numbers)
     return [-float(turns.index(number)) for number in numbers]
 
 
-def gain_of_tries(test: TestState, expected: Sequence[float], tries: int) -> float:
+def compute_gain(test: TestState, expected: Sequence[float], tries: int) -> float:
     """The logarithm of the speed-up by the best of the first moves; 0 if they all lose."""
     first = sorted(range(len(expected)), key=lambda number: -expected[number])[:tries]
     return max(0.0, *(test.gains[number] for number in first))
 
 
-def random_gain(test: TestState, tries: int) -> float:
-    """The mean of gain_of_tries() over random orders."""
+def average_random_gain(test: TestState, tries: int) -> float:
+    """The mean of compute_gain() over random orders."""
     draw = random.Random(SEED)
     orders = ([draw.random() for _ in test.gains] for _ in range(DRAWS))
-    return statistics.fmean(gain_of_tries(test, order, tries) for order in orders)
+    return statistics.fmean(compute_gain(test, order, tries) for order in orders)
 
 
-def score_row(name: str, gains: Callable[[TestState, int], float], tests: Sequence[TestState]) -> list[str]:
+def format_order(name: str, gains: Callable[[TestState, int], float], tests: Sequence[TestState]) -> list[str]:
     """An order's row: the share of the log-gain of all moves after each of TRIES, and the geometric mean after 3."""
-    best_of_all = sum(test.best for test in tests)
+    best_of_all = sum(test.best_gain for test in tests)
     shares = [f"{100 * sum(gains(test, tries) for test in tests) / best_of_all:.0f}" for tries in TRIES]
     return [name, *shares, f"{math.exp(statistics.fmean(gains(test, TRIES[1]) for test in tests)):.2f}"]
 
 
 def render_tables(order: MoveOrder, moves: Path) -> str:
     """The page's tables."""
-    states = training_states(moves)
-    gains = [gain for state in states for _, gain in valued_moves(state)]
+    states = list_training_states(moves)
+    gains = [gain for state in states for _, gain in list_valued_moves(state)]
     lineages, losing = len({state.lineage for state in states}), sum(gain < 1 for gain in gains) / len(gains)
     parts = [
         f"\n{datetime.now(UTC):%d %B %Y}; learned from {len(gains):,} moves of {len(states):,} states of {lineages:,} "
         f"lineages, {100 * losing:.0f} % of which lose.\n"
     ]
-    functions = orders_of(order, mean_gains(moves))
+    functions = build_orders(order, average_gains(moves))
     head = ["order", *(f"{tries} tried, % of the log-gain of all" for tries in TRIES), "geometric mean after three"]
     for split, tests in load_tests(moves).items():
         if not tests:
             continue
         tries = statistics.fmean(len(test.gains) for test in tests)
         lines = [
-            score_row(name, lambda test, tries, f=function: gain_of_tries(test, f(test), tries), tests)  # type: ignore[misc]
+            format_order(name, lambda test, tries, f=function: compute_gain(test, f(test), tries), tests)  # type: ignore[misc]
             for name, function in functions.items()
         ]
-        lines.append(score_row(CHANCE, random_gain, tests))
-        best = f"{math.exp(statistics.fmean(test.best for test in tests)):.2f}"
+        lines.append(format_order(CHANCE, average_random_gain, tests))
+        best = f"{math.exp(statistics.fmean(test.best_gain for test in tests)):.2f}"
         lines.append([f"all {tries:.0f}", *["100"] * len(TRIES), best])
         parts += [f"**{TITLES[split]}**, {len(tests)} states with something to gain:\n", format_table(head, lines)]
     return "\n".join(parts)

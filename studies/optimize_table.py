@@ -34,7 +34,7 @@ from hipsynth.tuning.optimize.evaluate import SHORT_LAUNCH
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
 from hipsynth.tuning.trial import target_of
 from studies import handwritten
-from studies.found_programs import Collection, FoundProgram, find_programs
+from studies.found_programs import FoundProgram, ProgramCollection, find_programs
 from studies.handwritten import HandwrittenStep
 from studies.markdown import format_table, write_tables
 
@@ -78,7 +78,7 @@ class OptimizedProgram:
     collection: str = ""  # the name of the folder of programs, which have no version by hand
 
     @property
-    def ran(self) -> bool:
+    def is_comparable(self) -> bool:
         """Whether the original runs, and can be compared."""
         return self.answer is not None and self.answer.status != SearchStatus.REFUSED
 
@@ -104,7 +104,7 @@ class OptimizeJob:
         return f"{name} {self.arch} {self.budget_s:g}"
 
 
-def steps_by_problem() -> dict[str, list[HandwrittenStep]]:
+def group_steps() -> dict[str, list[HandwrittenStep]]:
     """The steps of each handwritten problem that has several, the naive one first, without those of other work."""
     problems: dict[str, list[HandwrittenStep]] = {}
     for step in handwritten.list_steps():
@@ -116,9 +116,9 @@ def steps_by_problem() -> dict[str, list[HandwrittenStep]]:
     }
 
 
-def list_naive() -> Iterator[tuple[str, Path]]:
+def list_naive_steps() -> Iterator[tuple[str, Path]]:
     """The first step of each problem that has several."""
-    for problem, steps in steps_by_problem().items():
+    for problem, steps in group_steps().items():
         yield problem, steps[0].path
 
 
@@ -134,14 +134,14 @@ def search_program(folder: Path, job: OptimizeJob, path: Path, text: str) -> tup
 def optimize_job(folder: Path, job: OptimizeJob) -> OptimizedProgram:
     """Searches; for a problem written by hand, profiles all steps of it, too."""
     if job.program is not None:
-        answer, refusal = optimize_found(folder, job, job.program)
+        answer, refusal = optimize_found_program(folder, job, job.program)
         name, collection = job.program.path.stem, job.program.collection
         return OptimizedProgram(
             job.problem, name, job.arch, job.budget_s, 1.0, "", answer, refusal, collection=collection
         )
-    steps = steps_by_problem()[job.problem]
+    steps = group_steps()[job.problem]
     first = steps[0]
-    durations = {step.name: handwritten.measure_step(step, job.arch).total("Duration") for step in steps}
+    durations = {step.name: handwritten.measure_step(step, job.arch).sum_launches("Duration") for step in steps}
     gains = {name: durations[first.name] / duration for name, duration in durations.items()}
     in_halves = [step.name for step in steps if HALVES.search(step.path.read_text())]
     fastest = max(gains.keys() - in_halves, key=lambda name: gains[name])
@@ -152,7 +152,9 @@ def optimize_job(folder: Path, job: OptimizeJob) -> OptimizedProgram:
     )
 
 
-def optimize_found(folder: Path, job: OptimizeJob, program: FoundProgram) -> tuple[OptimizeDocument | None, str]:
+def optimize_found_program(
+    folder: Path, job: OptimizeJob, program: FoundProgram
+) -> tuple[OptimizeDocument | None, str]:
     """(The answer of the search for a program of a collection, or None; why it was refused)."""
     try:
         text, _ = read_runnable(program.path, target_of(job.arch), program.includes)
@@ -224,16 +226,16 @@ def summarise_results(rows: Sequence[OptimizedProgram]) -> str:
 COLLECTION_HEAD = ("program", "before, us", "after, us", "speed-up", "at shapes not seen", "ended", "steps")
 
 
-def format_collection(collection: Collection, results: Sequence[OptimizedProgram]) -> str:
+def format_collection(collection: ProgramCollection, results: Sequence[OptimizedProgram]) -> str:
     """The tables of a folder of programs by architecture, each with its summary; what is left out, and why."""
     text = f"\n{datetime.now(UTC):%-d %B %Y}.\n"
     rows = [row for row in results if row.collection == collection.name]
     for arch in ARCHS:
-        ran = sorted((row for row in rows if row.arch == arch and row.ran), key=lambda row: row.problem)
+        ran = sorted((row for row in rows if row.arch == arch and row.is_comparable), key=lambda row: row.problem)
         if ran:
-            table = format_table(COLLECTION_HEAD, [format_found(row) for row in ran])
+            table = format_table(COLLECTION_HEAD, [format_found_program(row) for row in ran])
             text += f"\n### {collection.name}, {arch}\n\n{summarise_collection(ran)}\n\n{table}"
-    reasons = {row.problem: explain_refusal(row) for row in rows if not row.ran}
+    reasons = {row.problem: explain_refusal(row) for row in rows if not row.is_comparable}
     lines = [f"- `{problem}`: {reason}" for problem, reason in sorted(reasons.items())]
     lines += [f"- {why}: {', '.join(f'`{name}`' for name in names)}" for why, names in collection.left_out.items()]
     return text + ("\nLeft out:\n\n" + "\n".join(lines) + "\n" if lines else "")
@@ -246,7 +248,7 @@ def explain_refusal(row: OptimizedProgram) -> str:
     return line[:160].rstrip(" .:")
 
 
-def format_found(row: OptimizedProgram) -> list[str]:
+def format_found_program(row: OptimizedProgram) -> list[str]:
     """A row of a collection's table."""
     answer = row.answer
     if answer is None or answer.status != SearchStatus.IMPROVED:
@@ -304,7 +306,9 @@ def main() -> None:
     parser.add_argument("--page", action="store_true")
     options = parser.parse_args()
     collection = None if options.programs is None else find_programs(options.programs)
-    programs = dict.fromkeys(problem for problem, _ in list_naive()) if collection is None else collection.programs
+    programs = (
+        dict.fromkeys(problem for problem, _ in list_naive_steps()) if collection is None else collection.programs
+    )
     jobs = [
         OptimizeJob(problem, arch, options.budget, options.clock, program)
         for problem, program in programs.items()

@@ -51,9 +51,13 @@ def read_scores(path: Path) -> EvaluationDocument:
     return from_json(EvaluationDocument, json.loads(path.read_text()))
 
 
-def predictor_row(split: str, scores: PredictorScores, baselines: Mapping[str, BaselineScores]) -> list[str]:
+def format_predictor(split: str, scores: PredictorScores, baselines: Mapping[str, BaselineScores]) -> list[str]:
     """One split: shares within 10 % of the label, without rounding."""
-    metrics = {name: one.within["10"] for name, one in scores.metrics.items() if one.within["10"] is not None}
+    metrics = {
+        name: metric_scores.within["10"]
+        for name, metric_scores in scores.metrics.items()
+        if metric_scores.within["10"] is not None
+    }
     worst = min(metrics, key=lambda name: metrics[name] or 0.0)
     inside = [share for name, share in scores.inside_intervals.items() if name != DURATION]
     return [
@@ -62,7 +66,7 @@ def predictor_row(split: str, scores: PredictorScores, baselines: Mapping[str, B
         str(scores.no_preview),
         format_percentage(mean_within(scores)),
         f"{format_percentage(metrics[worst])} ({worst})",
-        format_percentage(max((_mean_of(by.splits.get(split)) for by in baselines.values()), default=None)),
+        format_percentage(max((_average_metrics(by.splits.get(split)) for by in baselines.values()), default=None)),
         format_percentage(scores.duration.within["10"]),
         format_percentage(scores.duration.without["preview"].within["10"]),
         format_percentage(scores.duration.median_rel_error),
@@ -72,20 +76,20 @@ def predictor_row(split: str, scores: PredictorScores, baselines: Mapping[str, B
     ]
 
 
-def _mean_of(scores: PartScores | None) -> float:
+def _average_metrics(scores: PartScores | None) -> float:
     return (mean_within(scores) or 0.0) if scores else 0.0
 
 
-def device_rows(splits: Mapping[str, PredictorScores]) -> list[list[str]]:
+def format_devices(splits: Mapping[str, PredictorScores]) -> list[list[str]]:
     """The durations of each split by device."""
     rows = []
     for split, scores in splits.items():
-        for device, one in sorted(scores.devices.items()):
-            rows.append([TITLES[split], device, f"{one.n:,}", *_duration_cells(one)])
+        for device, device_scores in sorted(scores.devices.items()):
+            rows.append([TITLES[split], device, f"{device_scores.n:,}", *_format_duration(device_scores)])
     return rows
 
 
-def _duration_cells(scores: MetricScores) -> tuple[str, str]:
+def _format_duration(scores: MetricScores) -> tuple[str, str]:
     return format_percentage(scores.within["10"]), format_percentage(scores.median_rel_error)
 
 
@@ -97,17 +101,18 @@ def render_tables(documents: Sequence[EvaluationDocument]) -> str:
         for split, scores in document.splits.items():
             if split in TITLES and isinstance(scores, PredictorScores) and scores.n:
                 splits[split] = scores
-                rows.append(predictor_row(split, scores, document.baselines))
+                rows.append(format_predictor(split, scores, document.baselines))
     orders = [
-        f"{kind.replace('_', ' ')} of {TITLES[split]}: {one.predictors['model'].kendall_tau:.2f} in {one.groups} groups"
+        f"{kind.replace('_', ' ')} of {TITLES[split]}: {ranking.predictors['model'].kendall_tau:.2f} "
+        f"in {ranking.groups} groups"
         for split, scores in splits.items()
-        for kind, one in scores.ranking.items()
-        if one.groups and "model" in one.predictors and one.predictors["model"].kendall_tau is not None
+        for kind, ranking in scores.ranking.items()
+        if ranking.groups and "model" in ranking.predictors and ranking.predictors["model"].kendall_tau is not None
     ]
     about = f"{datetime.now(UTC):%-d %B %Y}; baselines learned from {documents[0].train_samples:,} samples."
     parts = [f"\n{about}\n", format_table(HEAD, rows), "Durations by device:\n"]
     parts.append(
-        format_table(("held out", "device", "kernels", "within 10 %, %", "median error, %"), device_rows(splits))
+        format_table(("held out", "device", "kernels", "within 10 %, %", "median error, %"), format_devices(splits))
     )
     if orders:
         parts.append("Order of variants (Kendall's tau): " + "; ".join(orders) + ".\n")

@@ -69,7 +69,7 @@ MODEL, DIGITS, ALONE, PREVIEW, EXECUTE, DEFER, EXPECTING, HINDSIGHT = (
 
 
 @dataclass(frozen=True)
-class Answered:
+class ScoredAnswer:
     """One answer: the share of its values within 10 % of the label, its duration's relative error, its calls, the share
     that the model expected to be right, and whether its last call is that of the best plan."""
 
@@ -111,22 +111,24 @@ class PlanScores:
     stated: float | None
 
 
-def score_answer(test: TestSample, values: Mapping[str, float], calls: tuple[str, ...], sure: float | None) -> Answered:
+def score_answer(
+    test: TestSample, values: Mapping[str, float], calls: tuple[str, ...], sure: float | None
+) -> ScoredAnswer:
     truth = label_values(test.sample)
     error = abs(values[DURATION] / truth[DURATION] - 1)
     last = calls[-1] if calls else ""
     best = best_plan(test.sample, test.preview).calls[-1]
-    return Answered(share_within(values, truth), error, calls, sure, last == best)
+    return ScoredAnswer(share_within(values, truth), error, calls, sure, last == best)
 
 
-def follow_plan(test: TestSample, calls: tuple[str, ...]) -> Answered:
+def follow_plan(test: TestSample, calls: tuple[str, ...]) -> ScoredAnswer:
     """The answer of these calls: the values of the last one that measured."""
     replies = [test.tools.call(name).values for name in calls]
     values = next((values for values in reversed(replies) if values is not None), dict.fromkeys(VALUES, 0.0))
     return score_answer(test, values, calls, None)
 
 
-def fixed_plans() -> dict[str, Callable[[TestSample], tuple[str, ...]]]:
+def list_fixed_plans() -> dict[str, Callable[[TestSample], tuple[str, ...]]]:
     """The calls of each plan to use the tools that no model chose."""
     table = price_table()
     threshold = 1 - table.price_weight * table.execute.price_s  # where an execution's gain is its price
@@ -141,7 +143,7 @@ def fixed_plans() -> dict[str, Callable[[TestSample], tuple[str, ...]]]:
 
 def ask_model(
     agent: PredictionAgent, tests: Sequence[TestSample], with_tools: bool, repeat: bool = True
-) -> list[Answered]:
+) -> list[ScoredAnswer]:
     """The model's answers."""
     questions = [(Question.of(test.sample), test.tools if with_tools else None) for test in tests]
     answers = agent.answer(questions, repeat=repeat)
@@ -151,7 +153,7 @@ def ask_model(
     ]
 
 
-class Leanings:
+class LeaningModel:
     """What a model would call if it leaned more to answering, or to further calls. Asks the model once for each state;
     the answer's values are those of the last call that measured."""
 
@@ -159,26 +161,26 @@ class Leanings:
         self.agent, self.tests = agent, tests
         self.states: dict[tuple[int, tuple[str, ...]], Mapping[str, float]] = {}
 
-    def scores(self, lean: float) -> PlanScores:
+    def score_lean(self, lean: float) -> PlanScores:
         """The row of a lean, which is added to the log-probability of answering."""
-        return scores_of(
-            MODEL, [follow_plan(test, self._calls(number, lean)) for number, test in enumerate(self.tests)]
+        return score_plan(
+            MODEL, [follow_plan(test, self._choose_calls(number, lean)) for number, test in enumerate(self.tests)]
         )
 
-    def _calls(self, number: int, lean: float) -> tuple[str, ...]:
+    def _choose_calls(self, number: int, lean: float) -> tuple[str, ...]:
         calls: tuple[str, ...] = ()
-        while (move := likeliest(lean)(self._probabilities(number, calls))) != ANSWER:
+        while (move := likeliest(lean)(self._ask_probabilities(number, calls))) != ANSWER:
             calls = (*calls, move)
         return calls
 
-    def _probabilities(self, number: int, calls: tuple[str, ...]) -> Mapping[str, float]:
+    def _ask_probabilities(self, number: int, calls: tuple[str, ...]) -> Mapping[str, float]:
         if (number, calls) not in self.states:
             test = self.tests[number]
             self.states[number, calls] = self.agent.probabilities(Question.of(test.sample), test.tools, calls)
         return self.states[number, calls]
 
 
-def scores_of(plan: str, answers: Sequence[Answered]) -> PlanScores:
+def score_plan(plan: str, answers: Sequence[ScoredAnswer]) -> PlanScores:
     table = price_table()
     mean = statistics.fmean
     stated = [answer.sure for answer in answers if answer.sure is not None]
@@ -239,7 +241,7 @@ def _is_unsure(model: AnalyticModel, sample: LabelledSample, preview: PreviewFea
     return low <= 0 or (high / low) ** 0.5 > math.exp(WIDEST)
 
 
-def render_calibration(answers: Sequence[Answered]) -> list[tuple[str, int, float]]:
+def measure_calibration(answers: Sequence[ScoredAnswer]) -> list[tuple[str, int, float]]:
     """(stated share, answers, mean share that is right) by what the model stated."""
     groups: dict[str, list[float]] = {}
     for answer in answers:
@@ -270,7 +272,7 @@ def draw_curves(curves: Mapping[str, Sequence[PlanScores]], fixed: Mapping[str, 
     figure.savefig(PICTURE, metadata={"Date": None})
 
 
-def row_of(row: PlanScores) -> list[str]:
+def format_plan(row: PlanScores) -> list[str]:
     stated = "" if row.stated is None else f"{100 * row.stated:.1f}"
     shares = [f"{100 * row.within:.1f}", f"{100 * row.duration:.1f}", f"{row.price_s:.2f}", f"{row.calls:.2f}"]
     return [row.plan, *shares, f"{100 * row.executed:.0f}", f"{row.reward:.3f}", f"{100 * row.wrong_calls:.0f}", stated]
@@ -290,7 +292,7 @@ def render_tables(
     parts = [f"\n{about}\n"]
     for name, plans in sets.items():
         title = f"**{TITLES[name].capitalize()}**, {sizes[name]} samples:\n"
-        parts += [title, format_table(head, [row_of(plan) for plan in plans])]
+        parts += [title, format_table(head, [format_plan(plan) for plan in plans])]
     rows = [(stated, str(count), f"{100 * share:.1f}") for stated, count, share in sure]
     parts += [
         "How sure the model says it is, all sets together:\n",
@@ -334,19 +336,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(name, len(part), file=sys.stderr, flush=True)
         answers = ask_model(agent, part, True)
         all_answers += answers
-        rows = [scores_of(MODEL, answers), scores_of(DIGITS, ask_model(agent, part, True, repeat=False))]
-        rows.append(scores_of(ALONE, ask_model(agent, part, False)))
+        rows = [score_plan(MODEL, answers), score_plan(DIGITS, ask_model(agent, part, True, repeat=False))]
+        rows.append(score_plan(ALONE, ask_model(agent, part, False)))
         sets[name] = rows + [
-            scores_of(plan, [follow_plan(test, calls(test)) for test in part]) for plan, calls in fixed_plans().items()
+            score_plan(plan, [follow_plan(test, calls(test)) for test in part])
+            for plan, calls in list_fixed_plans().items()
         ]
-        leanings = Leanings(agent, part)
-        curves[name] = [leanings.scores(lean) for lean in LEANS]
+        leaning_model = LeaningModel(agent, part)
+        curves[name] = [leaning_model.score_lean(lean) for lean in LEANS]
     about = (
         f"{record.get('parameters', 0):,} parameters, {record.get('steps', 0):,} steps on "
         f"{record.get('samples', {}).get('train', 0):,} chats of {len(record.get('lineages', []))} lineages."
     )
     text = render_tables(
-        sets, {name: len(part) for name, part in tests.items()}, render_calibration(all_answers), about
+        sets, {name: len(part) for name, part in tests.items()}, measure_calibration(all_answers), about
     )
     print(text)
     print(json.dumps({name: [asdict(row) for row in rows] for name, rows in curves.items()}), file=sys.stderr)

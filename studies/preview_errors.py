@@ -71,12 +71,12 @@ class PreviewRow:
     limits: tuple[str, str] = ("", "")  # of the label, of the preview
 
     @property
-    def off(self) -> float:
+    def duration_factor(self) -> float:
         """The factor by which the duration is wrong, at least 1."""
         return math.exp(abs(math.log(self.ratios["duration"]))) if self.ratios else math.inf
 
 
-def row_of(
+def make_row(
     sample: LabelledSample, ratios: dict[str, float], reason: str, by_data: bool = False, limit: str = ""
 ) -> PreviewRow:
     name = sample.facts.name or sample.program_id
@@ -84,19 +84,19 @@ def row_of(
     return PreviewRow(name, sample.arch, sample.kernel, ratios, reason, by_data, limits)
 
 
-def compare_kernel(sample: LabelledSample, found: ProgramPreviews) -> PreviewRow:
+def compare_kernel(sample: LabelledSample, program_previews: ProgramPreviews) -> PreviewRow:
     """A label beside the preview among those that were found of its run."""
-    preview = matching_preview(found.previews, sample)
+    preview = matching_preview(program_previews.previews, sample)
     if preview is None:
         name = base_name(sample.kernel)
         reasons = dict.fromkeys(
-            launch_preview.reason for launch_preview in found.failures if launch_preview.kernel in ("", name)
+            launch_preview.reason for launch_preview in program_previews.failures if launch_preview.kernel in ("", name)
         )
-        return row_of(sample, {}, "; ".join(reasons) or NO_LAUNCH)
-    previewed = mean_quantities(found.previews, preview, sample)
+        return make_row(sample, {}, "; ".join(reasons) or NO_LAUNCH)
+    previewed = mean_quantities(program_previews.previews, preview, sample)
     true = metric_quantities(sample.metrics, sample.duration_ns, sample.arch)
     ratios = {name: (previewed[name] + 1) / (true[name] + 1) for name in NAMES}
-    return row_of(sample, ratios, "", preview.by_data, preview.bottleneck)
+    return make_row(sample, ratios, "", preview.by_data, preview.bottleneck)
 
 
 def find_places(sources: Path, samples: Sequence[LabelledSample]) -> dict[tuple[str, str], ProgramPlace]:
@@ -106,11 +106,11 @@ def find_places(sources: Path, samples: Sequence[LabelledSample]) -> dict[tuple[
         root = sources / collection
         for program in find_programs(root, samples[0].arch) if root.is_dir() else ():
             if program.plans:
-                places[collection, program.id] = place_of(program)
+                places[collection, program.id] = find_place(program)
     return places
 
 
-def place_of(program: SurveyedProgram) -> ProgramPlace:
+def find_place(program: SurveyedProgram) -> ProgramPlace:
     """The place of a program, by its most reliable plan; its macros are in the labels' text."""
     plan = program.plans[0]
     unit = replace(plan.units[0], options=(), defines=(), undefines=())
@@ -119,13 +119,13 @@ def place_of(program: SurveyedProgram) -> ProgramPlace:
     return ProgramPlace(Project((SourceFile(program.main),), plan.folder), flags)
 
 
-def rows_of(job: PreviewJob) -> list[PreviewRow]:
+def compare_job(job: PreviewJob) -> list[PreviewRow]:
     samples, place = job.build.samples, job.place
     try:
-        found = previews_of(job.build, place.flags, place.project) if place else previews_of(job.build)
-        return [compare_kernel(sample, previews) for sample, previews in zip(samples, found, strict=True)]
+        run_previews = previews_of(job.build, place.flags, place.project) if place else previews_of(job.build)
+        return [compare_kernel(sample, previews) for sample, previews in zip(samples, run_previews, strict=True)]
     except BadInput as error:
-        return [row_of(sample, {}, error.reason) for sample in samples]
+        return [make_row(sample, {}, error.reason) for sample in samples]
 
 
 def compare_samples(
@@ -134,17 +134,17 @@ def compare_samples(
     places: Mapping[tuple[str, str], ProgramPlace] | None = None,
 ) -> list[PreviewRow]:
     """The rows of all samples, the worst first. `places`: of surveyed programs, by collection and path."""
-    known = places or {}
+    known_places = places or {}
     builds = group_builds(samples)
-    jobs = [PreviewJob(build, known.get((first.family, first.facts.name))) for build in builds
+    jobs = [PreviewJob(build, known_places.get((first.family, first.facts.name))) for build in builds
             for first in build.samples[:1]]  # fmt: skip
     rows: list[PreviewRow] = []
-    for outcome in map_unordered(rows_of, jobs, workers, "local", job_limit_s(builds)):
+    for outcome in map_unordered(compare_job, jobs, workers, "local", job_limit_s(builds)):
         if isinstance(outcome.error, HipsynthError):  # its worker ended
-            rows += [row_of(sample, {}, outcome.error.reason) for sample in jobs[outcome.index].build.samples]
+            rows += [make_row(sample, {}, outcome.error.reason) for sample in jobs[outcome.index].build.samples]
         else:
             rows += outcome.get()
-    return sorted(rows, key=lambda row: (-row.off, row.name, row.arch))
+    return sorted(rows, key=lambda row: (-row.duration_factor, row.name, row.arch))
 
 
 def format_lines(rows: Sequence[PreviewRow], worst: int) -> list[str]:

@@ -71,7 +71,7 @@ FEATURES: Mapping[str, Callable[[frozenset[str]], bool]] = {
 
 
 @dataclass(frozen=True)
-class Mix:
+class ProgramMix:
     """Shares of what programs consist of: opcodes by architecture, histograms and features by name."""
 
     opcodes: Mapping[str, Mapping[str, float]]
@@ -96,12 +96,12 @@ def measure_divergence(first: Mapping[str, float], second: Mapping[str, float]) 
     return total
 
 
-def feature_distance(first: Mapping[str, float], second: Mapping[str, float]) -> float:
+def measure_feature_distance(first: Mapping[str, float], second: Mapping[str, float]) -> float:
     """Mean absolute difference of the shares of programs that have each feature."""
     return sum(abs(first.get(name, 0.0) - second.get(name, 0.0)) for name in FEATURES) / len(FEATURES)
 
 
-def share_features(texts: Iterable[str]) -> dict[str, float]:
+def measure_features(texts: Iterable[str]) -> dict[str, float]:
     """The share of programs with each feature in their device code."""
     counts: Counter[str] = Counter()
     total = 0
@@ -124,18 +124,20 @@ def build_histograms(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, f
     return {name: count_shares(counts) for name, counts in by_feature.items()}
 
 
-def _waves(row: Mapping[str, Any]) -> int:
+def _count_waves(row: Mapping[str, Any]) -> int:
     return int(math.prod(row["grid"]) * math.ceil(math.prod(row["block"]) / WAVE))
 
 
 PLACES: Mapping[str, Callable[[Mapping[str, Any]], int]] = {  # bins: powers of two, for work-groups of four
-    "instructions of a wave": lambda row: round(math.log2(max(1.0, dict(row["counters"])["SQ_INSTS"] / _waves(row)))),
+    "instructions of a wave": lambda row: round(
+        math.log2(max(1.0, dict(row["counters"])["SQ_INSTS"] / _count_waves(row)))
+    ),
     "work-items of a work-group": lambda row: round(math.log2(math.prod(row["block"]))),
     "work-groups": lambda row: round(math.log2(math.prod(row["grid"])) / 2),
 }
 
 
-def code_of(programs: Sequence[Program]) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]]:
+def measure_opcodes(programs: Sequence[Program]) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]]:
     """By architecture, of each opcode: its mean share of the instructions of a program, and the share of programs that
     have it. One unrolled program can have more instructions than all others, so each counts the same."""
     mean: dict[str, dict[str, float]] = {arch: {} for arch in recorded_architectures()}
@@ -150,33 +152,33 @@ def code_of(programs: Sequence[Program]) -> tuple[dict[str, dict[str, float]], d
     return mean, presence
 
 
-def rows_of(corpus: Corpus) -> Sequence[Mapping[str, Any]]:
+def read_kernels(corpus: Corpus) -> Sequence[Mapping[str, Any]]:
     """The kernels of a corpus on gfx90a."""
     rows = corpus.measurements().select(["program_id", "arch", "grid", "block", "counters"]).to_pylist()
     return [row for row in rows if row["arch"] == ARCH]
 
 
-def read_generated(family: str | None) -> Mix:
+def read_generated(family: str | None) -> ProgramMix:
     """Programs of the default policy, or of one family, drawn, compiled and profiled anew."""
     programs = list(generate_programs(COUNT, seed=SEED, family=family))
     with scratch_folder() as scratch:
         collect_matrix(
             programs, [Target(ARCH, "-O3", default_device(ARCH))], scratch / "corpus", MatrixOptions(limits=LIMITS)
         )
-        rows = rows_of(Corpus.open(scratch / "corpus"))
+        rows = read_kernels(Corpus.open(scratch / "corpus"))
     names = (program.text for program in programs)
     labelled = len({row["program_id"] for row in rows})
-    return Mix(*code_of(programs), build_histograms(rows), share_features(names), labelled, len(rows))
+    return ProgramMix(*measure_opcodes(programs), build_histograms(rows), measure_features(names), labelled, len(rows))
 
 
-def read_real() -> Mix:
+def read_real() -> ProgramMix:
     """The table of real programs."""
     data = json.loads(TABLE.read_text())
     surveyed = data["surveyed"]
     counted = {arch: count_shares(counts) for arch, counts in data["opcodes"]["instructions"].items()}
     number = data["opcodes"]["programs"]
     presence = {arch: {k: n / number for k, n in row.items()} for arch, row in data["opcodes"]["presence"].items()}
-    return Mix(
+    return ProgramMix(
         counted, presence, surveyed["histograms"], surveyed["features"], surveyed["programs"], surveyed["kernels"]
     )
 
@@ -194,7 +196,7 @@ def write_table(listing: Path, surveyed: Path) -> None:
         for arch in recorded_architectures()
     }
     corpus = Corpus.open(surveyed)
-    rows = rows_of(corpus)
+    rows = read_kernels(corpus)
     texts = [row["text"] for row in corpus.programs().to_pylist()]
     table = {
         "opcodes": {
@@ -208,30 +210,32 @@ def write_table(listing: Path, surveyed: Path) -> None:
             "programs": len({row["program_id"] for row in rows}),
             "kernels": len(rows),
             "histograms": build_histograms(rows),
-            "features": share_features(texts),
+            "features": measure_features(texts),
         },
     }
     TABLE.write_text(json.dumps(table, indent=1, sort_keys=True) + "\n")
 
 
-def measure_distances(ours: Mix, theirs: Mix) -> dict[str, float]:
+def measure_distances(ours: ProgramMix, theirs: ProgramMix) -> dict[str, float]:
     """The distance on every axis of the page."""
     divergences = {
         f"opcodes, {arch}": measure_divergence(ours.opcodes[arch], theirs.opcodes[arch]) for arch in theirs.opcodes
     }
     divergences |= {name: measure_divergence(ours.histograms[name], theirs.histograms[name]) for name in PLACES}
-    divergences |= {f"presence of opcodes, {arch}": presence(ours, theirs, arch) for arch in theirs.opcodes}
-    return divergences | {"features of the source": feature_distance(ours.features, theirs.features)}
+    divergences |= {
+        f"presence of opcodes, {arch}": measure_presence_distance(ours, theirs, arch) for arch in theirs.opcodes
+    }
+    return divergences | {"features of the source": measure_feature_distance(ours.features, theirs.features)}
 
 
-def presence(ours: Mix, theirs: Mix, arch: str) -> float:
+def measure_presence_distance(ours: ProgramMix, theirs: ProgramMix, arch: str) -> float:
     """Mean absolute difference of the shares of programs that have each opcode."""
     first, second = ours.presence[arch], theirs.presence[arch]
     names = first.keys() | second.keys()
     return sum(abs(first.get(name, 0.0) - second.get(name, 0.0)) for name in names) / len(names)
 
 
-def render_page(policy: Mix, paper: Mix, theirs: Mix) -> Iterator[str]:
+def render_page(policy: ProgramMix, paper: ProgramMix, theirs: ProgramMix) -> Iterator[str]:
     ours, single = measure_distances(policy, theirs), measure_distances(paper, theirs)
     yield INTRODUCTION.format(ours=policy, paper=paper, real=theirs, count=COUNT)
     yield from ("| distance to real programs | default policy | paper's family | ratio |", "|---|---:|---:|---:|")
@@ -241,14 +245,14 @@ def render_page(policy: Mix, paper: Mix, theirs: Mix) -> Iterator[str]:
     missed = f"missed by: {', '.join(short)}" if short else "met on every axis"
     yield from ("", f"The aim, at most {AIM:g} of the distance of the paper's family, is {missed}.")
     yield from ("", "![Shares of programs and kernels](../images/realism.svg)", "", "## Opcodes", "")
-    yield from _opcodes(policy, paper, theirs)
+    yield from _render_opcodes(policy, paper, theirs)
     yield from ("", "## Features", "", "| share of programs with | real | default policy | paper's family |")
     yield "|---|---:|---:|---:|"
     for name in FEATURES:
         yield f"| {name} | " + " | ".join(f"{mix.features.get(name, 0):.0%}" for mix in (theirs, policy, paper)) + " |"
 
 
-def _opcodes(policy: Mix, paper: Mix, theirs: Mix) -> Iterator[str]:
+def _render_opcodes(policy: ProgramMix, paper: ProgramMix, theirs: ProgramMix) -> Iterator[str]:
     for arch, real_shares in theirs.opcodes.items():
         both = [real_shares.keys() & mix.opcodes[arch].keys() for mix in (policy, paper)]
         totals = [sum(real_shares[name] for name in names) for names in both]
@@ -286,7 +290,7 @@ kernels are limited by something else than their launch. Their work-groups are t
 LINES = {"real": "#57606a", "default policy": "#0b62c4", "paper's family": "#b3420e"}  # of the picture, with colours
 
 
-def draw_picture(policy: Mix, paper: Mix, theirs: Mix) -> None:
+def draw_picture(policy: ProgramMix, paper: ProgramMix, theirs: ProgramMix) -> None:
     """Draws the histograms of the three mixes side by side."""
     import matplotlib
 

@@ -36,8 +36,8 @@ from hipsynth.tuning.reason.move_policies import LearnedMoves, PreviewedMoves, R
 from hipsynth.tuning.tools import ToolLimits, ToolSession, run_tool
 from hipsynth.tuning.trial import target_of
 from studies.markdown import format_table, write_tables
-from studies.optimize_table import list_naive
-from studies.reasoning_traces import training_set
+from studies.optimize_table import list_naive_steps
+from studies.reasoning_traces import render_training_set
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "reasoning.md"
 TABLES = "studies.reasoning_table"
@@ -82,20 +82,20 @@ class KeptAnswer:
 
 @dataclass
 class OptimizeQuestion:
-    """A program on a target, and what any contender has measured of it. `calls`: that leader_of() made."""
+    """A program on a target, and what any contender has measured of it. `calls`: that find_leader() made."""
 
     group: str
     name: str
     text: str
     target: Target
     calls: int = CALLS
-    known: ToolSession = field(init=False)
+    session: ToolSession = field(init=False)
 
     def __post_init__(self) -> None:
-        self.known = ToolSession(self.target, ToolLimits(run_s=RUN_S), JOURNAL)
+        self.session = ToolSession(self.target, ToolLimits(run_s=RUN_S), JOURNAL)
 
 
-Answering = Callable[[OptimizeQuestion], ReasoningAnswer]
+AnswerFunction = Callable[[OptimizeQuestion], ReasoningAnswer]
 
 
 def run_search(question: OptimizeQuestion) -> ReasoningAnswer:
@@ -112,7 +112,7 @@ def run_with_tools(model: LocalModel, question: OptimizeQuestion, calls: int = C
     if calls < 1:
         return ReasoningAnswer(1.0, 1, 0, "calls")
     model.clear()
-    driven, ended = run_model(model, question.text, question.target, calls=calls, known=question.known)
+    driven, ended = run_model(model, question.text, question.target, calls=calls, known=question.session)
     if driven is None:
         return ReasoningAnswer(1.0, 1, 0, ended)
     wrong = has_wrong_step(driven.found)
@@ -128,7 +128,7 @@ def rewrite_once(model: LocalModel, question: OptimizeQuestion) -> ReasoningAnsw
     """One answer of a model with the kernels, which is compiled and verified."""
     model.clear()
     model.most = WHOLE
-    session = question.known.start_again()
+    session = question.session.start_again()
     session.add(question.text, made="source")
     try:
         prompt = f"{ONE_SHOT}\n\n```cpp\n{question.text.rstrip()}\n```"
@@ -153,16 +153,16 @@ def load_local(folder: str) -> LocalModel:
     return LocalModel(model.bfloat16() if computes_bf16() else model, tokenizer, context)
 
 
-def list_contenders(options: argparse.Namespace) -> dict[str, tuple[str, Answering]]:
+def list_contenders(options: argparse.Namespace) -> dict[str, tuple[str, AnswerFunction]]:
     """Each row of the tables with what answers and how; models are loaded at their first question."""
     loaded: dict[str, LocalModel] = {}
 
-    def local(folder: str) -> LocalModel:
+    def load_once(folder: str) -> LocalModel:
         if folder not in loaded:
             loaded[folder] = load_local(folder)
         return loaded[folder]
 
-    rows: dict[str, tuple[str, Answering]] = {
+    rows: dict[str, tuple[str, AnswerFunction]] = {
         SEARCH: ("", run_search),
         PREVIEWS: ("", lambda question: run_with_tools(PreviewedMoves(), question)),
     }
@@ -170,21 +170,21 @@ def list_contenders(options: argparse.Namespace) -> dict[str, tuple[str, Answeri
         if folder := str(getattr(options, name)):
             record = model_record(Path(folder))
             model = f"{Path(folder).name} {record['fingerprint'][:12]} {record['steps']}" if record else folder
-            rows[f"{name}, tools"] = model, lambda question, f=folder: run_with_tools(local(f), question)  # type: ignore[misc]
+            rows[f"{name}, tools"] = model, lambda question, f=folder: run_with_tools(load_once(f), question)  # type: ignore[misc]
             if name != "reinforced" and not options.tools_only:
-                rows[f"{name}, no tools"] = model, lambda question, f=folder: rewrite_once(local(f), question)  # type: ignore[misc]
-    model = f"as {rows[leader_of(rows)][0]}"
+                rows[f"{name}, no tools"] = model, lambda question, f=folder: rewrite_once(load_once(f), question)  # type: ignore[misc]
+    model = f"as {rows[find_leader(rows)][0]}"
     rows[ORDER] = model, lambda question: run_with_tools(LearnedMoves(), question, question.calls)
     rows[RANDOM] = model, lambda question: run_with_tools(RandomMoves(), question, question.calls)
     return rows
 
 
-def leader_of(rows: Collection[str]) -> str:
+def find_leader(rows: Collection[str]) -> str:
     """The contender whose calls are those of the policies that read no preview."""
     return TRAINED if TRAINED in rows else PREVIEWS
 
 
-def path_gain(valued: ValuedProgram) -> float:
+def compute_path_gain(valued: ValuedProgram) -> float:
     """The speed-up along a program's recorded path."""
     gain = 1.0
     for state in valued.states:
@@ -197,17 +197,19 @@ def list_questions(options: argparse.Namespace) -> Iterator[OptimizeQuestion]:
     """The programs on each architecture. Those of lineages come with the architecture of their recorded path."""
     groups = options.group or tuple(GROUPS)
     for arch in options.arch or ARCHS:
-        for _, path in list(list_naive())[: options.kernels if "handwritten" in groups else 0]:
+        for _, path in list(list_naive_steps())[: options.kernels if "handwritten" in groups else 0]:
             yield OptimizeQuestion("handwritten", path.stem, path.read_text(), target_of(arch))
         if options.traces is not None and "lineages" in groups:
             paths = (row for row in read_jobs(options.traces / "moves.jsonl") if row.states)
             heldout = [row for row in paths if row.states[0].split in ("validation", "test", "unseen_families")]
-            worth = [row for row in heldout if row.states[0].arch == arch and path_gain(row) >= LEAST_SPEEDUP_TO_ASK]
+            worth = [
+                row for row in heldout if row.states[0].arch == arch and compute_path_gain(row) >= LEAST_SPEEDUP_TO_ASK
+            ]
             for row in worth[: options.kernels]:
                 yield OptimizeQuestion("lineages", row.states[0].program, row.text, target_of(arch))
 
 
-def read_kept() -> dict[tuple[str, str, str, str], ReasoningAnswer]:
+def read_kept_answers() -> dict[tuple[str, str, str, str], ReasoningAnswer]:
     """The kept answers by contender, model, program and architecture."""
     rows = read_documents(ANSWERS_PATH, KeptAnswer, "delete the line: its question is asked again", missing_ok=True)
     return {(row.row, row.model, row.program, row.arch): row.answer for row in rows}
@@ -220,10 +222,10 @@ def keep_answer(row: KeptAnswer) -> None:
 
 
 def answer_questions(
-    options: argparse.Namespace, rows: Mapping[str, tuple[str, Answering]]
+    options: argparse.Namespace, rows: Mapping[str, tuple[str, AnswerFunction]]
 ) -> dict[tuple[str, str], dict[str, ReasoningAnswer]]:
     """Each program's answers by contender; what is kept is not asked again, and with --as-is nothing is asked."""
-    past_answers, answers = read_kept(), dict[tuple[str, str], dict[str, ReasoningAnswer]]()
+    past_answers, answers = read_kept_answers(), dict[tuple[str, str], dict[str, ReasoningAnswer]]()
     for question in list_questions(options):
         place = answers.setdefault((question.group, f"{question.name} {question.target.arch}"), {})
         for name, (model, run) in rows.items():
@@ -233,11 +235,11 @@ def answer_questions(
                 keep_answer(KeptAnswer(*key, past_answers[key]))
             if key in past_answers:
                 place[name] = past_answers[key]
-                question.calls = past_answers[key].calls if name == leader_of(rows) else question.calls
+                question.calls = past_answers[key].calls if name == find_leader(rows) else question.calls
     return answers
 
 
-def score_row(name: str, answers: Sequence[ReasoningAnswer], search: Sequence[ReasoningAnswer]) -> list[str]:
+def format_contender(name: str, answers: Sequence[ReasoningAnswer], search: Sequence[ReasoningAnswer]) -> list[str]:
     """A contender's row; `search` has the search's answers to the same questions."""
     number = len(answers)
     logs = [math.log(max(1.0, answer.speedup)) for answer in answers]
@@ -265,7 +267,7 @@ def make_tables(
         if len(complete) < LEAST_QUESTIONS:
             continue
         search = [by_row[SEARCH] for by_row in complete]
-        lines = [score_row(name, [by_row[name] for by_row in complete], search) for name in rows]
+        lines = [format_contender(name, [by_row[name] for by_row in complete], search) for name in rows]
         head = f"{datetime.now(UTC):%d %B %Y}. **{title}**, {len(complete)} kernels and architectures:"
         tables[group] = f"\n{head}\n\n{format_table(HEAD, lines)}"
     return tables
@@ -293,7 +295,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     tables = make_tables(answer_questions(options, rows), list(rows))
     print(*tables.values(), sep="\n")
     if options.traces is not None and options.trained and (record := model_record(Path(options.trained))) is not None:
-        print(training_set(options.traces, Path(options.trained), record))
+        print(render_training_set(options.traces, Path(options.trained), record))
     for group, text in tables.items() if options.page else ():
         write_tables(PAGE, text, f"{TABLES} --group {group}")
 

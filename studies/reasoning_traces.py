@@ -21,7 +21,7 @@ HEAD = """
 """
 
 
-def training_set(traces: Path, model: Path, record: Mapping[str, Any]) -> str:
+def render_training_set(traces: Path, model: Path, record: Mapping[str, Any]) -> str:
     """The section about a folder of traces: counts, and tokens as the model reads them."""
     from transformers import AutoTokenizer
 
@@ -31,7 +31,7 @@ def training_set(traces: Path, model: Path, record: Mapping[str, Any]) -> str:
     rows = [format_line(part, chats[part], report["steps"][part], tokenizer, int(record["context"])) for part in FILES]
     share = len(chats["held_out"]) / sum(map(len, chats.values()))
     head = HEAD.format(programs=report["programs"], without=without or "none")
-    return head + "\n".join(rows) + f"\n\n{100 * share:.0f} % of the chats are held out. {trained(record)}\n"
+    return head + "\n".join(rows) + f"\n\n{100 * share:.0f} % of the chats are held out. {describe_training(record)}\n"
 
 
 def format_line(part: str, chats: Sequence[ToolChatRow], steps: int, tokenizer: Any, context: int) -> str:
@@ -45,7 +45,7 @@ def format_line(part: str, chats: Sequence[ToolChatRow], steps: int, tokenizer: 
     return f"| {part.replace('_', ' ')} | " + " | ".join(f"{count:,}" for count in counts) + " |"
 
 
-def trained(record: Mapping[str, Any]) -> str:
+def describe_training(record: Mapping[str, Any]) -> str:
     valid = record.get("valid_loss")
     loss = f", {valid:.3f} on held-out chats" if valid is not None else ""
     return (

@@ -47,19 +47,19 @@ def read_labels(folder: Path) -> dict[tuple[Any, ...], Label]:
     return {tuple(row[name] for name in KEY): row for row in rows}
 
 
-def label_version(folder: Path) -> str:
+def read_label_version(folder: Path) -> str:
     """What made the labels of a release: `labels-2`; several names if its shards differ."""
     shards = json.loads((folder / "release.json").read_text())["shards"]
     return ", ".join(sorted({shard["tools"]["version"] for shard in shards.values()}))
 
 
-def log_change(before: Label, after: Label) -> float:
+def compute_log_change(before: Label, after: Label) -> float:
     """log(new / old) of the duration."""
     return math.log(after["duration_ns"] / before["duration_ns"])
 
 
 def summarize_changes(title: str, pairs: Sequence[tuple[Label, Label]]) -> str:
-    changes = [log_change(*pair) for pair in pairs]
+    changes = [compute_log_change(*pair) for pair in pairs]
     moved = sum(abs(point) > math.log1p(LEAST_CLEAR_CHANGE) for point in changes) / len(changes)
     rates = []
     for rate in RATES:
@@ -102,7 +102,7 @@ def _render_tables(pairs: Sequence[tuple[Label, Label]]) -> Iterator[str]:
     yield "| kernel (family) | program | device | duration before, us | now, us | limit before | now | L2 misses |"
     yield "|---|---|---|---:|---:|---|---|---:|"
     listed: set[tuple[str, str]] = set()
-    for before, after in sorted(pairs, key=lambda pair: -abs(log_change(*pair))):
+    for before, after in sorted(pairs, key=lambda pair: -abs(compute_log_change(*pair))):
         key = before["program"], before["device"]
         if key in listed or len(listed) >= MOST_SHOWN:
             continue
@@ -110,11 +110,11 @@ def _render_tables(pairs: Sequence[tuple[Label, Label]]) -> Iterator[str]:
         yield (
             f"| `{before['kernel']}` ({before['family']}) | {key[0]} | {key[1]} | {before['duration_ns'] / 1e3:,.1f} | "
             f"{after['duration_ns'] / 1e3:,.1f} | {before['bottleneck']} | {after['bottleneck']} | "
-            f"{_times(after['TCC_MISS'], before['TCC_MISS'])} |"
+            f"{_format_ratio(after['TCC_MISS'], before['TCC_MISS'])} |"
         )
 
 
-def _times(now: float | None, before: float | None) -> str:
+def _format_ratio(now: float | None, before: float | None) -> str:
     return f"x {now / before:.2f}" if now is not None and before else "-"
 
 
@@ -127,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     try:
         old, new = read_labels(options.old), read_labels(options.new)
-        PAGE.write_text(render_page(old, new, (label_version(options.old), label_version(options.new))))
+        PAGE.write_text(render_page(old, new, (read_label_version(options.old), read_label_version(options.new))))
     except (OSError, ValueError, KeyError) as error:
         print(f"release_changes: {error}", file=sys.stderr)
         return 1

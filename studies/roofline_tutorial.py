@@ -84,7 +84,7 @@ class ProgramVersion:
         return sum(kernel.dispatches * kernel.duration_ns for kernel in self.kernels)
 
     @property
-    def notable(self) -> list[KernelRecord]:
+    def notable_kernels(self) -> list[KernelRecord]:
         """The kernels that take a part of the time that matters."""
         return [k for k in self.kernels if k.dispatches * k.duration_ns >= LEAST_ROW_SHARE * self.duration_ns]
 
@@ -130,7 +130,7 @@ def draw_points(tutorial: Tutorial, versions: Sequence[ProgramVersion]) -> None:
     figure, axes = plt.subplots(figsize=(7.6, 4.0))
     draw_roofs(axes, roofline.device_ceilings(DEVICE))
     for version in versions:
-        points = [find_point(kernel) for kernel in version.notable]
+        points = [find_point(kernel) for kernel in version.notable_kernels]
         axes.plot(*zip(*points, strict=True), "o", color=COLOURS[version.name], ms=7, zorder=3, label=version.name)
     axes.set(xscale="log", yscale="log", xlim=INTENSITIES, ylim=(10, 5e5))
     axes.set_xlabel("arithmetic intensity at the HBM, FLOP/B")
@@ -162,7 +162,9 @@ def follow_tutorial(tutorial: Tutorial, budget_s: float) -> Iterator[str]:
     times = " → ".join(f"{version.duration_ns / 1e3:,.1f}" for version in versions)
     gain = versions[0].duration_ns / versions[-1].duration_ns
     yield f"All launches together: {times} us, {gain:.1f} times as fast.\n"
-    yield format_table(COLUMNS, [format_kernel(version, kernel) for version in versions for kernel in version.notable])
+    yield format_table(
+        COLUMNS, [format_kernel(version, kernel) for version in versions for kernel in version.notable_kernels]
+    )
     for answer in mapped.answers:
         yield f"`synth swizzle` of `{answer.name}` in the result: {answer.reason}.\n"
     path = list_path(faster.steps, faster.step)

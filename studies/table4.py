@@ -72,7 +72,7 @@ assert set(TITLES) == {RANDOM, *UNSEEN}
 
 
 @dataclass(frozen=True)
-class Form:
+class ReproductionSize:
     """How large a reproduction is: generated programs, renamed copies of each, training steps of a model at most."""
 
     programs: int
@@ -80,10 +80,10 @@ class Form:
     steps: int
 
 
-FORMS = {"whole": Form(300, 5, 50_000), "hour": Form(60, 3, 2_500)}
+FORMS = {"whole": ReproductionSize(300, 5, 50_000), "hour": ReproductionSize(60, 3, 2_500)}
 
 
-def make_corpus(folder: Path, form: Form, workers: int) -> None:
+def make_corpus(folder: Path, form: ReproductionSize, workers: int) -> None:
     """Generates, renames and labels the pool, and labels the handwritten programs. Copies, which are their original's
     machine code, share its labels."""
     originals, copies = folder / "originals", folder / "programs"
@@ -111,29 +111,29 @@ def train_models(folder: Path, recipes: Mapping[str, str], steps: int, clock: St
     """Trains a model of each recipe, from the base beside its name ("": the recipe's), on the pool's training part; or
     goes on with it."""
 
-    def show(done: int, total: int, note: str) -> None:
-        if done % SHOWN_STEPS == 0 or done == total:
-            print(f"{done} of {total} {note}", file=sys.stderr, flush=True)
-            clock.save()
+    def print_progress(step: int, total: int, note: str) -> None:
+        if step % SHOWN_STEPS == 0 or step == total:
+            print(f"{step} of {total} {note}", file=sys.stderr, flush=True)
+            clock.save_time()
 
     pool = load_pool(folder)
     for recipe, base in recipes.items():
         config = load_config(recipe)
         config = replace(config, max_steps=min(steps, config.max_steps), base=base or config.base)
-        train_model(folder, config, models_of(folder) / recipe, show, pool, split_at_random)
+        train_model(folder, config, find_models_folder(folder) / recipe, print_progress, pool, split_at_random)
 
 
-def models_of(folder: Path) -> Path:
+def find_models_folder(folder: Path) -> Path:
     return folder.resolve() / "models"  # a model records where its base is
 
 
-def bases_of(folder: Path) -> dict[str, str]:
+def list_bases(folder: Path) -> dict[str, str]:
     """The base of each of RECIPES."""
-    trained = [str(models_of(folder) / recipe) for recipe in RECIPES]
+    trained = [str(find_models_folder(folder) / recipe) for recipe in RECIPES]
     return dict(zip(RECIPES, ["", *trained], strict=False))
 
 
-def score_all(folder: Path, surveyed: Path | None = None) -> dict[str, Any]:
+def score_models(folder: Path, surveyed: Path | None = None) -> dict[str, Any]:
     """All scores as a document: `sets` as score_sets has them, `models` the records of those trained to the end."""
     pool = load_pool(folder)
     corpora = [RELEASE, folder / "handwritten", *([surveyed] if surveyed else [])]
@@ -142,11 +142,11 @@ def score_all(folder: Path, surveyed: Path | None = None) -> dict[str, Any]:
     predicted: dict[str, Any] = dict(predict_baselines(tests, share_code(pool)))
     scores: dict[str, Any] = {"date": f"{datetime.now(UTC):%d %B %Y}", "train": len(tests.train), "models": {}}
     scores["programs"] = len({sample.lineage for sample in tests.train})
-    for path in sorted(models_of(folder).glob("*"), reverse=True):
+    for path in sorted(find_models_folder(folder).glob("*"), reverse=True):
         if (record := model_record(path)) is not None:
             predictor = Predictor.load(path)
             predicted = {path.name: ask_model(predictor, tests), **predicted}
-            scores["models"][path.name] = {**record, "valid_json": valid_json(predictor, tests.sets[RANDOM])}
+            scores["models"][path.name] = {**record, "valid_json": measure_valid_json(predictor, tests.sets[RANDOM])}
     return {**scores, "times": read_times(folder), "sets": to_json(score_sets(tests, predicted))}
 
 
@@ -158,7 +158,7 @@ def ask_model(predictor: Predictor, tests: TestSets) -> dict[str, Any]:
     }
 
 
-def valid_json(predictor: Predictor, samples: Sequence[LabelledSample]) -> float:
+def measure_valid_json(predictor: Predictor, samples: Sequence[LabelledSample]) -> float:
     """The share of answers that are valid when nothing forces them to be."""
     from hipsynth.training.data.prompt import parse_answer
 
@@ -181,40 +181,42 @@ class StageClock:
     """Adds up the processor time of a stage, this process and its children, in `times.json` of a folder."""
 
     def __init__(self, folder: Path, stage: str) -> None:
-        self.folder, self.stage, self.saved = folder, stage, processor_hours()
+        self.folder, self.stage, self.saved = folder, stage, read_processor_hours()
 
-    def save(self) -> None:
+    def save_time(self) -> None:
         """Adds the time since the last call."""
-        now, times = processor_hours(), read_times(self.folder)
+        now, times = read_processor_hours(), read_times(self.folder)
         times[self.stage] = times.get(self.stage, 0.0) + now - self.saved
         write_whole(self.folder / "times.json", json.dumps(times))
         self.saved = now
 
 
-def processor_hours() -> float:
+def read_processor_hours() -> float:
     """Of this process and its children that have ended."""
     used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(use.ru_utime + use.ru_stime for use in used) / 3600
 
 
-def render_tables(found: Mapping[str, Any]) -> str:
-    """The document of `score_all` as Markdown."""
-    scores = {name: from_json(SetScores, one) for name, one in found["sets"].items()}
-    who = next((recipe for recipe in RECIPES if recipe in found["models"]), NEAREST)
+def render_tables(document: Mapping[str, Any]) -> str:
+    """The document of `score_models` as Markdown."""
+    scores = {name: from_json(SetScores, set_scores) for name, set_scores in document["sets"].items()}
+    who = next((recipe for recipe in RECIPES if recipe in document["models"]), NEAREST)
     heads = ["metric", *(f"{bound} % (paper)" for bound in BOUNDS)]
     sets = ["tested on", "samples", "with a relative in training, %", "predictor", *RULE_HEADS]
     rows = [[TITLES[name], *rest] for name, *rest in rows_of_sets(scores)]
-    rows = [[*row[:3], f"language model `{row[3]}`" if row[3] in found["models"] else row[3], *row[4:]] for row in rows]
-    hours = ", ".join(f"{stage} {spent:.1f}" for stage, spent in found["times"].items())
-    models = [f"Processor hours by stage: {hours}.\n"] if found["models"] else []
+    rows = [
+        [*row[:3], f"language model `{row[3]}`" if row[3] in document["models"] else row[3], *row[4:]] for row in rows
+    ]
+    hours = ", ".join(f"{stage} {spent:.1f}" for stage, spent in document["times"].items())
+    models = [f"Processor hours by stage: {hours}.\n"] if document["models"] else []
     models += [
         f"`{name}`: {model['parameters']:,} parameters, {model['steps']:,} steps, {model['valid_json']:.0%} of answers "
         "valid JSON when nothing forces them to be.\n"
-        for name, model in found["models"].items()
+        for name, model in document["models"].items()
     ]
     return "\n".join(
         [
-            f"\n{found['date']}; {found['train']:,} training samples of {found['programs']} programs.\n",
+            f"\n{document['date']}; {document['train']:,} training samples of {document['programs']} programs.\n",
             *models,
             f"**Table 4, {who}**: percent within the bound, both numbers in three decimals, in brackets the paper's.\n",
             format_table(heads, rows_of_metrics(scores[RANDOM], who)),
@@ -244,13 +246,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if stage == "corpus":
             make_corpus(options.folder, form, options.workers)
         elif stage == "train":
-            recipes = {options.config: options.base} if options.config else bases_of(options.folder)
+            recipes = {options.config: options.base} if options.config else list_bases(options.folder)
             train_models(options.folder, recipes, options.steps or form.steps, clock)
         else:
             write_whole(
-                options.folder / "table4.json", json.dumps(score_all(options.folder, options.surveyed), indent=1)
+                options.folder / "table4.json", json.dumps(score_models(options.folder, options.surveyed), indent=1)
             )
-        clock.save()
+        clock.save_time()
     if "score" in stages:
         document = json.loads((options.folder / "table4.json").read_text())
         print(json.dumps(document, indent=1) if options.json else render_tables(document))

@@ -139,11 +139,11 @@ def try_program(program: TrialProgram, arch: str) -> TrialResult:
         table = devices.load_device(devices.default_device(arch))
         with reuse_compiled(project, placed.artefacts, placed.folder) as runnable:
             result = api.run_program(runnable, table, placed.folder, limits)
-    why = "" if result.status == RunStatus.OK and not result.exit_code else _explain(result)
+    why = "" if result.status == RunStatus.OK and not result.exit_code else _explain_failure(result)
     return TrialResult(program.project, program.name, arch, not why, why)
 
 
-def _explain(result: RunResult) -> str:
+def _explain_failure(result: RunResult) -> str:
     """Why a program failed, in one line: the device's reason, or the last words of the program itself."""
     if result.reason not in (Reason.NONE, Reason.NO_DISPATCH):
         return f"{result.reason}: {' '.join(result.message.split())}"[:LONGEST_WHY]
@@ -177,16 +177,16 @@ def describe_coverage(results: Sequence[TrialResult]) -> Iterator[str]:
         if rows:
             yield f"## {project.title}\n"
             yield f"{project.source}; {project.version}.\n"
-            yield from _project_table(rows, project.reasons)
+            yield from _render_project(rows, project.reasons)
 
 
-def _project_table(rows: Sequence[TrialResult], reasons: Mapping[str, str]) -> Iterator[str]:
+def _render_project(rows: Sequence[TrialResult], reasons: Mapping[str, str]) -> Iterator[str]:
     archs = [arch for arch in ARCHS if any(row.arch == arch for row in rows)]
     for arch in archs:
-        own = [row for row in rows if row.arch == arch]
-        good, absent = sum(row.passed for row in own), sum(ABSENT in row.why for row in own)
-        others = f" ({len(own) - absent} without those that need block pointers)" if absent else ""
-        yield f"- {ARCHS[arch]} ({arch}): {good} of {len(own)} pass{others}."
+        arch_rows = [row for row in rows if row.arch == arch]
+        good, absent = sum(row.passed for row in arch_rows), sum(ABSENT in row.why for row in arch_rows)
+        others = f" ({len(arch_rows) - absent} without those that need block pointers)" if absent else ""
+        yield f"- {ARCHS[arch]} ({arch}): {good} of {len(arch_rows)} pass{others}."
     failed = [row for row in rows if not row.passed]
     if failed:
         yield "\n| fails | on | why |\n|---|---|---|"

@@ -18,30 +18,30 @@ from hipsynth.profiling.uncertainty import expected_error
 from hipsynth.simulator import devices
 from studies.leave_one_out import evidence, page, picture, ranges
 from studies.leave_one_out.kinds import divide_figures
-from studies.leave_one_out.refit import all_left_out
-from studies.leave_one_out.score import Score
+from studies.leave_one_out.refit import leave_out_each_kind
+from studies.leave_one_out.score import LeaveOneOutScore
 from studies.validation.__main__ import DOCS
 
 PAGE = DOCS / "validation" / "leave-one-out.md"
 PICTURE = DOCS.parent / "images" / "leave-one-out.svg"
 
 
-def outcome() -> page.LeaveOneOutFigures:
+def compute_figures() -> page.LeaveOneOutFigures:
     """Collects what is not yet in build/, and leaves each kind out."""
-    published = divide_figures(evidence.collect_all())
-    return page.LeaveOneOutFigures(published, all_left_out(published, os.cpu_count() or 1))
+    published = divide_figures(evidence.collect_all_figures())
+    return page.LeaveOneOutFigures(published, leave_out_each_kind(published, os.cpu_count() or 1))
 
 
-def write_results(found: page.LeaveOneOutFigures) -> None:
+def write_results(figures: page.LeaveOneOutFigures) -> None:
     """Writes the page, the picture and both tables."""
-    allowed = ranges.compute_ranges(found.figures)
-    write_whole(expected_error.RANGES_PATH, ranges.render_text(allowed))
-    write_whole(page.SCORES, page.scores_text(found.scores()))
-    write_whole(PAGE, page.render_page(found, allowed))
-    picture.draw_errors(found.figures, PICTURE)
+    allowed = ranges.compute_ranges(figures.left_out_figures)
+    write_whole(expected_error.RANGES_PATH, ranges.render_ranges(allowed))
+    write_whole(page.SCORES, page.render_scores(figures.compute_scores()))
+    write_whole(PAGE, page.render_page(figures, allowed))
+    picture.draw_errors(figures.left_out_figures, PICTURE)
 
 
-def said(name: str, row: Score) -> str:
+def format_score(name: str, row: LeaveOneOutScore) -> str:
     """One line for the terminal."""
     times, hits = row.left_out, row.hit_median
     text = f"{name}:"
@@ -59,12 +59,12 @@ def main(arguments: Sequence[str]) -> int:
         "--device", choices=devices.list_devices(), help="print the scores of one device; write nothing"
     )
     options = parser.parse_args(arguments)
-    result = outcome()
+    figures = compute_figures()
     if options.device is None:
-        write_results(result)
-    for name, row in result.scores().items():
+        write_results(figures)
+    for name, row in figures.compute_scores().items():
         if options.device in (None, name):
-            print(said(name, row))
+            print(format_score(name, row))
     return 0
 
 

@@ -19,7 +19,7 @@ Place = tuple[str, str]  # table, constant
 
 
 @dataclass(frozen=True)
-class Fit:
+class FittedConstant:
     """A constant that was fitted to recordings, or read off them, and those that were set to its value (`places`).
 
     `changes`: TIMES, or COUNTERS, which the timing model alone cannot fit again. `prior`: its value without any
@@ -40,31 +40,31 @@ class Fit:
         return " ".join(self.places[0])
 
     @property
-    def marked(self) -> bool:
+    def is_marked(self) -> bool:
         """Whether the table marks it `fit`."""
         table, key = self.places[0]
         return devices.load_device(table).constants[key].fitted
 
-    def value(self) -> float:
+    def read_value(self) -> float:
         """Its value in the device table."""
         table, key = self.places[0]
         return devices.load_device(table)[key]
 
-    def log(self, value: float) -> float:
+    def compute_log(self, value: float) -> float:
         return math.log(value + self.shift)
 
-    def of_log(self, log: float) -> float:
+    def invert_log(self, log: float) -> float:
         return min(self.most, max(0.0, math.exp(log) - self.shift))
 
 
 @functools.cache
-def load_fits() -> tuple[Fit, ...]:
+def load_fits() -> tuple[FittedConstant, ...]:
     """All rows of fits.toml; a row with `as` is one more place of the row that it names."""
     rows = tomllib.loads(PATH.read_text())["constant"]
     places: dict[Place, list[Place]] = {}
     for row in rows:
         table_key = (row["table"], row["key"])
-        if table_key[1] not in _own_keys(table_key[0])[0]:
+        if table_key[1] not in _read_keys(table_key[0])[0]:
             raise BadInput(
                 f"fits.toml: {table_key[0]}.toml does not set {table_key[1]}", remedy="remove the row, or rename it"
             )
@@ -77,7 +77,7 @@ def load_fits() -> tuple[Fit, ...]:
                 raise BadInput(f"fits.toml: {row['table']} {row['key']} is as {row['as']}, which has no row")
             places[table, key].append((row["table"], row["key"]))
     return tuple(
-        Fit(
+        FittedConstant(
             tuple(places[row["table"], row["key"]]),
             row["changes"],
             match_kinds(row["kinds"]),
@@ -91,15 +91,15 @@ def load_fits() -> tuple[Fit, ...]:
     )
 
 
-def timing_fits(kind: str, marked: bool = False) -> list[Fit]:
+def list_timing_fits(kind: str, marked: bool = False) -> list[FittedConstant]:
     """The constants to be fitted again when a kind is left out; `marked`: only those whose source begins with `fit`,
     not those that were read off a recording."""
     chosen = [fit for fit in load_fits() if fit.changes == TIMES and kind in fit.kinds]
-    return [fit for fit in chosen if fit.marked] if marked else chosen
+    return [fit for fit in chosen if fit.is_marked] if marked else chosen
 
 
 @functools.cache
-def _own_keys(table: str) -> tuple[frozenset[str], str]:
+def _read_keys(table: str) -> tuple[frozenset[str], str]:
     """The constants that a table itself sets, and the table that it inherits from."""
     document = tomllib.loads((devices.FOLDER / f"{table}.toml").read_text())
     sections = {name: part for name, part in document.items() if isinstance(part, dict)}
@@ -109,11 +109,11 @@ def _own_keys(table: str) -> tuple[frozenset[str], str]:
 
 def find_owner(device: str, key: str) -> str:
     """The table from which a device has a constant."""
-    device_keys, base = _own_keys(device)
+    device_keys, base = _read_keys(device)
     return device if key in device_keys or not base else find_owner(base, key)
 
 
-def with_values(device: str, fitted: Sequence[Fit], values: Mapping[str, float]) -> dict[str, float]:
+def replace_values(device: str, fitted: Sequence[FittedConstant], values: Mapping[str, float]) -> dict[str, float]:
     """The constants of a device with other values of some fits, by name."""
     spec = devices.load_device(device).spec()
     for fit in fitted:

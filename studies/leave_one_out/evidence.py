@@ -35,7 +35,7 @@ HIT_RATES = {"L2_Cache_Hit_Rate": HIT, "L1_Cache_Hit_Rate": L1_HIT}
 
 
 @dataclass(frozen=True)
-class Figure:
+class RecordedFigure:
     """One recorded figure. `what`: TIME (`theirs`, `ours` in ns), HIT and L1_HIT (in per cent) or BYTES. `timed`: the
     fields of TimedValue without its runs, of which `works` has the work. `counters`: of the longest run."""
 
@@ -56,55 +56,57 @@ class Figure:
         return f"{self.study}/{self.title}/{self.label}".rstrip(" ,")
 
     @property
-    def time(self) -> TimedValue[Mapping[str, float]]:
+    def timed_value(self) -> TimedValue[Mapping[str, float]]:
         return TimedValue(self.works, **self.timed)
 
     @property
     def error(self) -> float:
         """Signed: the natural logarithm of ours over theirs; for hit rates the difference in points."""
-        return self.ours - self.theirs if self.points else math.log(self.ours / self.theirs)
+        return self.ours - self.theirs if self.is_hit_rate else math.log(self.ours / self.theirs)
 
     @functools.cached_property
-    def class_(self) -> str:
+    def kernel_class(self) -> str:
         """Its kernel's class; "" without counters. A rate over a difference of runs is free of launches, so it is never
         short, and how short a kernel is does not matter to its caches."""
-        timed = self.what == TIME and not self.time.steady
+        timed = self.what == TIME and not self.timed_value.is_difference
         return classes.classify(self.counters, self.theirs if timed else math.inf) if self.counters else ""
 
     @property
-    def points(self) -> bool:
+    def is_hit_rate(self) -> bool:
         return self.what in HIT_RATES.values()
 
 
-def figures_of(study: str, tables: Iterable[ComparisonTable]) -> Iterator[Figure]:
+def list_figures(study: str, tables: Iterable[ComparisonTable]) -> Iterator[RecordedFigure]:
     """The times, hit rates and fabric bytes of a study's tables. What is zero on both sides tells nothing."""
     for table in tables:
-        counters = {row.label: _counters(row.timed) for row in table.rows if row.timed is not None}
+        counters = {row.label: _read_counters(row.timed) for row in table.rows if row.timed is not None}
         for row in table.rows:
             where = (study, table.title, row.label, table.device)
             counted = counters.get(row.label, {})
             if row.quantity in HIT_RATES:
-                yield Figure(*where, HIT_RATES[row.quantity], row.recorded, row.ours, counters=counted)
+                yield RecordedFigure(*where, HIT_RATES[row.quantity], row.recorded, row.ours, counters=counted)
             elif row.quantity in TRAFFIC and row.recorded > 0 and row.ours > 0:
-                yield Figure(*where, BYTES, row.recorded, row.ours, counters=counted)
+                yield RecordedFigure(*where, BYTES, row.recorded, row.ours, counters=counted)
             elif row.timed is not None:
-                yield _timed(study, table, row, row.timed)
+                yield _build_timed_figure(study, table, row, row.timed)
 
 
-def _counters(timed: TimedValue[Dispatch]) -> dict[str, float]:
+def _read_counters(timed: TimedValue[Dispatch]) -> dict[str, float]:
     longest = max(timed.runs, key=lambda run: float(run["duration_ns"]))
     return {name: float(value) for name, value in longest["counters"].items() if name in classes.COUNTERS}
 
 
-def _timed(study: str, table: ComparisonTable, row: ComparisonRow, timed: TimedValue[Dispatch]) -> Figure:
-    theirs, ours = timed.recorded_ns(row.recorded), timed.recorded_ns(row.ours)
+def _build_timed_figure(
+    study: str, table: ComparisonTable, row: ComparisonRow, timed: TimedValue[Dispatch]
+) -> RecordedFigure:
+    theirs, ours = timed.compute_recorded_ns(row.recorded), timed.compute_recorded_ns(row.ours)
     works = tuple(dict(run["work"]) for run in timed.runs)
-    return Figure(
-        study, table.title, row.label, table.device, TIME, theirs, ours, timed.without_runs(), works, _counters(timed)
+    return RecordedFigure(
+        study, table.title, row.label, table.device, TIME, theirs, ours, timed.drop_runs(), works, _read_counters(timed)
     )
 
 
-def sources_of(study: str) -> list[Path]:
+def list_sources(study: str) -> list[Path]:
     """The files that decide a study's figures besides the simulator: its module and those of other studies that it
     imports, the kernels that these name, its recording, and what all studies share."""
     modules, waiting = set[Path](), [FOLDER / "comparisons" / f"{study}.py"]
@@ -119,21 +121,21 @@ def sources_of(study: str) -> list[Path]:
     return sorted([*modules, *kernels, FOLDER / "recorded" / f"{study}.toml", *shared])
 
 
-def identify_figure(study: str) -> str:
-    """Changes with everything that can change a study's figures."""
+def identify_study(study: str) -> str:
+    """A digest that changes with everything that can change a study's figures."""
     digest = hashlib.sha256(build_identity().encode())
-    for path in sources_of(study):
+    for path in list_sources(study):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 
 
-def collect_figures(study: Study) -> list[Figure]:
+def collect_figures(study: Study) -> list[RecordedFigure]:
     """The figures of one study, from build/ if nothing has changed since they were collected."""
-    path = CACHE / f"{study.name}-{identify_figure(study.name)}.json.gz"
+    path = CACHE / f"{study.name}-{identify_study(study.name)}.json.gz"
     if path.exists():
         rows = json.loads(gzip.decompress(path.read_bytes()))
-        return [Figure(**{**row, "works": tuple(row["works"])}) for row in rows]
-    figures = list(figures_of(study.name, study.build_tables()))
+        return [RecordedFigure(**{**row, "works": tuple(row["works"])}) for row in rows]
+    figures = list(list_figures(study.name, study.build_tables()))
     CACHE.mkdir(parents=True, exist_ok=True)
     for old in CACHE.glob(f"{study.name}-*.json.gz"):
         old.unlink()
@@ -141,7 +143,7 @@ def collect_figures(study: Study) -> list[Figure]:
     return figures
 
 
-def collect_all() -> list[Figure]:
+def collect_all_figures() -> list[RecordedFigure]:
     """The figures of all studies, which run on all cores: the simulator's core runs without Python's lock."""
     with ThreadPoolExecutor(os.cpu_count()) as workers:
         started = [

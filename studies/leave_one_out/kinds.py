@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.tables import read_table
-from studies.leave_one_out.evidence import Figure
+from studies.leave_one_out.evidence import RecordedFigure
 
 PATH = Path(__file__).with_name("kinds.toml")
 
@@ -24,7 +24,7 @@ class KernelKind:
     recording: str
     figures: tuple[str, ...]
 
-    def has(self, figure: Figure) -> bool:
+    def has_figure(self, figure: RecordedFigure) -> bool:
         return any(fnmatchcase(figure.path, pattern) for pattern in self.figures)
 
 
@@ -52,11 +52,11 @@ def match_kinds(patterns: Iterable[str]) -> tuple[str, ...]:
     return tuple(matching_names)
 
 
-def divide_figures(figures: Iterable[Figure]) -> dict[str, list[Figure]]:
+def divide_figures(figures: Iterable[RecordedFigure]) -> dict[str, list[RecordedFigure]]:
     """The figures of each kind; BadInput for a figure that does not belong to exactly one."""
-    figures_by_kind: dict[str, list[Figure]] = {name: [] for name in load_kinds()}
+    figures_by_kind: dict[str, list[RecordedFigure]] = {name: [] for name in load_kinds()}
     for figure in figures:
-        names = [kind.name for kind in load_kinds().values() if kind.has(figure)]
+        names = [kind.name for kind in load_kinds().values() if kind.has_figure(figure)]
         if len(names) != 1:
             names_text = " and ".join(names) or "none"
             raise BadInput(f"{figure.path}: its kinds in kinds.toml: {names_text}", remedy="give it exactly one kind")

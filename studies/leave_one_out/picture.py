@@ -12,8 +12,8 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
 from hipsynth.profiling.uncertainty import classes
-from studies.leave_one_out.evidence import TIME, Figure
-from studies.leave_one_out.score import Divided, class_of, part
+from studies.leave_one_out.evidence import TIME, RecordedFigure
+from studies.leave_one_out.score import Divided, find_class, select_figures
 
 COLOURS = {
     classes.STREAMING: "#1f5fbf", classes.REUSE: "#2e8b57", classes.STRIDED: "#b8860b", classes.GATHER: "#8b3a9e",
@@ -28,34 +28,34 @@ def draw_errors(left_out: Divided, path: Path) -> None:
     """Writes the picture."""
     plt.rcParams.update({"svg.hashsalt": "hipsynth", "svg.fonttype": "none", "font.family": "sans-serif"})
     figure, (left, right) = plt.subplots(1, 2, figsize=(10.0, 4.2), width_ratios=(1, 1.25))
-    by_class: dict[str, list[tuple[float, Figure]]] = {}
-    for kind, figures in part(left_out, TIME).items():
+    by_class: dict[str, list[tuple[float, RecordedFigure]]] = {}
+    for kind, figures in select_figures(left_out, TIME).items():
         for figure_row in figures:
-            by_class.setdefault(class_of(kind, figure_row), []).append((1 / len(figures), figure_row))
+            by_class.setdefault(find_class(kind, figure_row), []).append((1 / len(figures), figure_row))
     classes_shown = [name for name in classes.CLASSES if name in by_class]
     for name in classes_shown:
-        _scatter(left, [figure_row for _, figure_row in by_class[name]], name)
+        _draw_scatter(left, [figure_row for _, figure_row in by_class[name]], name)
     for place, name in enumerate(reversed(classes_shown)):
-        _strip(right, place, by_class[name], name)
-    _finish(left, right, list(reversed(classes_shown)))
+        _draw_strip(right, place, by_class[name], name)
+    _finish_axes(left, right, list(reversed(classes_shown)))
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
 
 
-def _scatter(axes: Axes, figures: list[Figure], name: str) -> None:
+def _draw_scatter(axes: Axes, figures: list[RecordedFigure], name: str) -> None:
     recorded, ours = [f.theirs / 1000 for f in figures], [max(f.ours, 1.0) / 1000 for f in figures]
     axes.plot(recorded, ours, "o", ms=2.6, alpha=0.7, color=COLOURS[name], label=name)
 
 
-def _strip(axes: Axes, place: int, figures: list[tuple[float, Figure]], name: str) -> None:
+def _draw_strip(axes: Axes, place: int, figures: list[tuple[float, RecordedFigure]], name: str) -> None:
     """The figures of a class side by side, in the order of their errors."""
     ratios = sorted(min(max(math.exp(f.error), SPAN[0]), SPAN[1]) for _, f in figures)
     heights = [place + 0.7 * (n * GOLDEN % 1 - 0.5) for n in range(len(ratios))]
     axes.plot(ratios, heights, "o", ms=2.6, alpha=0.7, color=COLOURS[name])
 
 
-def _finish(left: Axes, right: Axes, names: list[str]) -> None:
+def _finish_axes(left: Axes, right: Axes, names: list[str]) -> None:
     low, high = 1.0, 3e6
     left.plot([low, high], [low, high], color="#777777", lw=0.9)
     left.set(xscale="log", yscale="log", xlabel="recorded, us", ylabel="simulated without its kind, us")

@@ -30,37 +30,37 @@ def render_page(results: Mapping[Sweep, Sequence[SweepResult]]) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _render_section(sweep: Sweep, found: Sequence[SweepResult]) -> Iterator[str]:
+def _render_section(sweep: Sweep, results: Sequence[SweepResult]) -> Iterator[str]:
     yield from ("", f"## {sweep.title}", "", sweep.demands.strip(), "")
     yield f"Kernels: `{sweep.kernel}`. Run alone: `--only {sweep.name}`."
     yield ""
-    for result in found:
+    for result in results:
         yield f"- {result.device}: {len(result.points)} points, {_render_verdict(result)}"
-    for result in found:
-        for why in dict.fromkeys(fault.why for fault, _ in result.known):
-            texts = [text for fault, text in result.known if fault.why == why]
+    for result in results:
+        for why in dict.fromkeys(fault.why for fault, _ in result.known_failures):
+            texts = [text for fault, text in result.known_failures if fault.why == why]
             yield f"- Known to miss on {result.device}: {why}. {len(texts)} points, such as: {texts[0]}."
     yield from ("", f"![{sweep.title}](../../images/sweeps/{sweep.name}.svg)", "")
     yield from ("<details>", "<summary>All figures</summary>", "")
-    yield from _render_table(sweep, found)
+    yield from _render_table(sweep, results)
     yield from ("", "</details>")
 
 
 def _render_verdict(result: SweepResult) -> str:
     if result.failures:
         return f"**{len(result.failures)} demands not met**"
-    return f"all demands met but {len(result.known)} known" if result.known else "all demands met"
+    return f"all demands met but {len(result.known_failures)} known" if result.known_failures else "all demands met"
 
 
-def _render_table(sweep: Sweep, found: Sequence[SweepResult]) -> Iterator[str]:
+def _render_table(sweep: Sweep, results: Sequence[SweepResult]) -> Iterator[str]:
     """One line per point and its values on each device."""
-    devices = [result.device for result in found]
+    devices = [result.device for result in results]
     rows: dict[tuple[str, str], list[str]] = {}
-    for index, result in enumerate(found):
+    for index, result in enumerate(results):
         for point in result.points:
-            cells = rows.setdefault((point.series, f"{point.x:,g}"), [""] * len(found) * len(sweep.y))
+            cells = rows.setdefault((point.series, f"{point.x:,g}"), [""] * len(results) * len(sweep.y))
             for offset, quantity in enumerate(sweep.y):
-                cells[offset * len(found) + index] = _format_number(point.values[quantity])
+                cells[offset * len(results) + index] = _format_number(point.values[quantity])
     heads = [f"{quantity}, {device}" for quantity in sweep.y for device in devices]
     yield f"| curve | {sweep.x} | {' | '.join(heads)} |"
     yield "|---|---:|" + "---:|" * len(heads)
@@ -72,7 +72,7 @@ def _format_number(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:,.{DECIMALS}g}" if value < 1000 else f"{value:,.0f}"
 
 
-def draw_sweep(sweep: Sweep, found: Sequence[SweepResult], path: Path) -> None:
+def draw_sweep(sweep: Sweep, results: Sequence[SweepResult], path: Path) -> None:
     """Writes the figure of a sweep: a row of axes per device, a column per quantity."""
     import matplotlib
 
@@ -81,13 +81,13 @@ def draw_sweep(sweep: Sweep, found: Sequence[SweepResult], path: Path) -> None:
     matplotlib.rcParams.update({"svg.hashsalt": "hipsynth", "svg.fonttype": "none", "font.size": 8})
     from matplotlib import pyplot
 
-    shape = (len(found), len(sweep.y))
+    shape = (len(results), len(sweep.y))
     figure, axes = pyplot.subplots(*shape, figsize=(1.3 * INCHES * shape[1], INCHES * shape[0]), squeeze=False)
-    for row, result in zip(axes, found, strict=True):
+    for row, result in zip(axes, results, strict=True):
         for axis, quantity in zip(row, sweep.y, strict=True):
             for name, points in group_series(result.points).items():
                 axis.plot([p.x for p in points], [p.values[quantity] for p in points], linewidth=0.9, label=name)
-            if _wide(result.points):
+            if _is_doubling(result.points):
                 axis.set_xscale("log", base=2)
             axis.set_title(f"{quantity} ({result.device})", fontsize=8)
             axis.set_ylim(bottom=0)
@@ -102,7 +102,7 @@ def draw_sweep(sweep: Sweep, found: Sequence[SweepResult], path: Path) -> None:
     pyplot.close(figure)
 
 
-def _wide(points: Sequence[SweepPoint]) -> bool:
+def _is_doubling(points: Sequence[SweepPoint]) -> bool:
     """Whether the points double rather than advance by equal steps."""
     places = sorted({point.x for point in points if point.x > 0})
     return places[len(places) // 2] < (places[0] + places[-1]) / 4

@@ -45,7 +45,7 @@ class KnownFault:
     points: tuple[str, ...]
     why: str
 
-    def explains(self, device: str, failure: str) -> bool:
+    def explains_failure(self, device: str, failure: str) -> bool:
         return device == self.device and failure.startswith(self.points)
 
 
@@ -65,7 +65,7 @@ class Sweep:
     quick: bool
     measure_points: Callable[[SimDevice], Iterator[SweepPoint]]
     find_failures: Failures
-    known: tuple[KnownFault, ...] = ()
+    known_faults: tuple[KnownFault, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class SweepResult:
     device: str
     points: tuple[SweepPoint, ...]
     failures: tuple[str, ...]
-    known: tuple[tuple[KnownFault, str], ...] = ()
+    known_failures: tuple[tuple[KnownFault, str], ...] = ()
 
 
 class SweepModule(Protocol):
@@ -126,9 +126,11 @@ def run_sweep(sweep: Sweep, name: str) -> SweepResult:
 
 def judge_sweep(sweep: Sweep, device: str, points: tuple[SweepPoint, ...], wrong: Sequence[str]) -> SweepResult:
     """Separates known failures from others; a known one that no longer fails is a failure, too."""
-    explained = [(fault, text) for text in wrong for fault in sweep.known if fault.explains(device, text)]
+    explained = [
+        (fault, text) for text in wrong for fault in sweep.known_faults if fault.explains_failure(device, text)
+    ]
     others = [text for text in wrong if all(text != expected for _, expected in explained)]
-    for fault in sweep.known:
+    for fault in sweep.known_faults:
         if fault.device == device and all(known_fault is not fault for known_fault, _ in explained):
             others.append(f"no longer fails, remove it from KNOWN: {', '.join(fault.points)}")
     return SweepResult(device, points, tuple(others), tuple(explained))
@@ -163,11 +165,11 @@ def launch_cold(device: SimDevice, kernel: str, groups: int, items: int, layout:
     return device.launch(kernel, (groups,), (items,), layout, *arguments)
 
 
-def time_us(run: Dispatch) -> float:
+def read_time_us(run: Dispatch) -> float:
     return float(run["duration_ns"]) / 1000
 
 
-def hit_rate(runs: Sequence[Dispatch], lines: float) -> float:
+def compute_hit_rate(runs: Sequence[Dispatch], lines: float) -> float:
     """vL1D hits in % of `lines` lines that loads ask for, of one dispatch or of the second less the first."""
     requests = [float(run["counters"]["TCP_TCC_READ_REQ"]) for run in runs]
     return 100 * (1 - (requests[-1] - (requests[0] if len(runs) > 1 else 0)) / lines)

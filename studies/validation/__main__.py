@@ -19,19 +19,19 @@ def write_study(study: Study) -> list[str]:
     tables = list(study.build_tables())
     (DOCS / "validation").mkdir(exist_ok=True)
     (DOCS / "validation" / f"{study.name}.md").write_text(pages.render_page(study, tables))
-    summary.write_measured(study, tables)
+    summary.write_errors(study, tables)
     return [f"{study.name}: {text}" for table in tables for text in table.find_failures()]
 
 
 def write_summary() -> None:
     """Writes errors.toml and the measured section of validation.md from the latest errors of every study."""
-    samples = summary.read_measured()
-    expected_error.TABLE_PATH.write_text(summary.errors_text(summary.aggregate_samples(samples)))
+    samples = summary.read_errors()
+    expected_error.TABLE_PATH.write_text(summary.render_errors(summary.aggregate_samples(samples)))
     path = DOCS / "validation.md"
-    path.write_text(with_section(path.read_text(), summary.render_section(samples)))
+    path.write_text(replace_section(path.read_text(), summary.render_section(samples)))
 
 
-def with_section(text: str, measured: str) -> str:
+def replace_section(text: str, measured: str) -> str:
     """Replaces the measured section (between BEGIN and END) of a page."""
     before, _, rest = text.partition(BEGIN)
     return f"{before}{BEGIN}\n{measured}\n{END}{rest.partition(END)[2]}"

@@ -16,9 +16,9 @@ from studies.validation.frame import (
     DURATION,
     ComparisonRow,
     ComparisonTable,
+    check_mean_error,
+    check_rank_correlation,
     collect_features,
-    mean_error,
-    rank_correlation,
     read_recording,
 )
 from studies.validation.timed import Spec, TimedValue
@@ -42,11 +42,11 @@ class TimedCall:
     awaited: Sequence[float] = ()
     fills: int = 0
 
-    def timed(self, table: Spec) -> TimedValue[Dispatch]:
+    def build_timed_value(self, table: Spec) -> TimedValue[Dispatch]:
         """Time between two events around the call, in ns; each launch is queued behind the previous one, and waits
         until what that one left modified is written back."""
         runs, times = zip(*self.dispatches, strict=True)
-        left = [_kilobytes_left(run, table) for run in runs]
+        left = [_compute_kilobytes_left(run, table) for run in runs]
         terms = {
             "issue.event_ns": 0.0 if self.fills else 1.0,  # for the first command on an idle device
             "issue.launch_ns": -sum(times),
@@ -58,7 +58,7 @@ class TimedCall:
         return TimedValue(runs, weights=times, terms=terms, link_bytes=sum(self.awaited))
 
 
-def _kilobytes_left(run: Dispatch, table: Spec) -> float:
+def _compute_kilobytes_left(run: Dispatch, table: Spec) -> float:
     """What the next launch waits for: KB that the launch left modified in the L2 of each XCD, up to a bound."""
     work = run.get("work", {})
     left = work.get("flushed_bytes", 0.0) + work.get("left_bytes", 0.0)
@@ -91,27 +91,27 @@ class BenchmarkBounds:
     least_correlation: float
 
 
-Simulated = Mapping[str, Callable[..., TimedCall]]  # by benchmark: a call, given a device and the sizes
+SimulatedCalls = Mapping[str, Callable[..., TimedCall]]  # by benchmark: a call, given a device and the sizes
 
 
 def compare_benchmarks(
-    study: str, kernels: str, calls: Simulated, bounds: BenchmarkBounds
+    study: str, kernels: str, calls: SimulatedCalls, bounds: BenchmarkBounds
 ) -> Iterator[ComparisonTable]:
     """The one table of a study: recorded/<study>.toml beside our calls of kernels/<study>.hip, each on a device of its
     own. `kernels`: what they are."""
-    found = read_recording(study, BenchmarkTimes)
-    cases = [(benchmark.name, row) for benchmark in found.benchmark for row in benchmark.rows]
+    recording = read_recording(study, BenchmarkTimes)
+    cases = [(benchmark.name, row) for benchmark in recording.benchmark for row in benchmark.rows]
 
-    def compare(case: tuple[str, Sequence[float]]) -> tuple[ComparisonRow, frozenset[str]]:
+    def compare_case(case: tuple[str, Sequence[float]]) -> tuple[ComparisonRow, frozenset[str]]:
         name, row = case
         sizes = tuple(map(int, row[:-1]))
-        with bench.open_device(found.device, study, "-O2", **OPTIONS) as device:
+        with bench.open_device(recording.device, study, "-O2", **OPTIONS) as device:
             call = calls[name](device, *sizes)
         label = f"{name} {' '.join(map(str, sizes))}"
-        return call_row(label, call, row[-1], device), collect_features(*(run for run, _ in call.dispatches))
+        return compare_call(label, call, row[-1], device), collect_features(*(run for run, _ in call.dispatches))
 
     with ThreadPoolExecutor(os.cpu_count()) as workers:  # the core runs without Python's lock
-        results = list(workers.map(compare, cases))
+        results = list(workers.map(compare_case, cases))
     rows = tuple(row for row, _ in results)
     used = frozenset[str]().union(*(used for _, used in results))
     grouped: dict[str, list[ComparisonRow]] = {}
@@ -119,18 +119,21 @@ def compare_benchmarks(
         grouped.setdefault(name, []).append(row)
     limits = bounds.benchmark_percent
     checks = (
-        mean_error(rows, bounds.mean_percent),
-        rank_correlation(rows, bounds.least_correlation),
-        *(mean_error(own, limits[name], f"mean error of {name}") for name, own in grouped.items()),
+        check_mean_error(rows, bounds.mean_percent),
+        check_rank_correlation(rows, bounds.least_correlation),
+        *(
+            check_mean_error(benchmark_rows, limits[name], f"mean error of {name}")
+            for name, benchmark_rows in grouped.items()
+        ),
     )
-    yield ComparisonTable("benchmarks", found.device, found.source, rows, kernels, used, checks)
+    yield ComparisonTable("benchmarks", recording.device, recording.source, rows, kernels, used, checks)
 
 
-def call_row(label: str, call: TimedCall, theirs: float, device: SimDevice) -> ComparisonRow:
+def compare_call(label: str, call: TimedCall, theirs: float, device: SimDevice) -> ComparisonRow:
     """The comparison of a call with its recorded microseconds. A call with one long kernel is evidence for durations;
     others also contain launch and copy overheads."""
-    timed = call.timed(device.table.spec())
-    ours = timed.time([run["duration_ns"] for run in timed.runs], device.table.spec())
+    timed = call.build_timed_value(device.table.spec())
+    ours = timed.compute_time_ns([run["duration_ns"] for run in timed.runs], device.table.spec())
     alone = len(call.dispatches) == 1 and not call.awaited and not call.fills
     if alone and 1000 * theirs >= expected_error.SHORT_NS:
         return ComparisonRow(DURATION, 1000 * theirs, ours, label=label, timed=timed)
@@ -164,7 +167,7 @@ def launch_in_part(
     """
     cold = not fits_infinity_cache(device, footprint)
 
-    def again(steps: int) -> Dispatch:
+    def launch_again(steps: int) -> Dispatch:
         if cold:
             device.core.reset()
         elif warm:
@@ -172,9 +175,9 @@ def launch_in_part(
         return launch(steps)
 
     if steps <= 3 * few:
-        return [(again(steps), 1)]
+        return [(launch_again(steps), 1)]
     missing = steps / few - 2
-    return [(again(few), -missing), (again(2 * few), 1 + missing)]
+    return [(launch_again(few), -missing), (launch_again(2 * few), 1 + missing)]
 
 
 def allocate_arrays(device: SimDevice, *bytes_each: int) -> list[int]:

@@ -36,19 +36,19 @@ class FitRecord:
     timed: TimedValue[Mapping[str, float]]
     recorded_ns: float
 
-    def error(self, table: Spec) -> float:
+    def compute_error(self, table: Spec) -> float:
         """log(simulated / recorded), so that half and twice the recorded value are equally wrong."""
-        core, spec = native_core(), self.timed.spec(table)
+        core, spec = native_core(), self.timed.adjust_spec(table)
         times = [core.estimate(spec, work)["duration_ns"] for work in self.timed.runs]
-        return math.log(max(self.timed.time(times, spec), LEAST_NS) / self.recorded_ns)
+        return math.log(max(self.timed.compute_time_ns(times, spec), LEAST_NS) / self.recorded_ns)
 
 
 def descend_coordinates(errors: Callable[[Vector], Vector], start: Vector, weights: Vector) -> Vector:
     """The vector with the smallest weighted mean of absolute errors: Gauss-Newton steps with damping, in which each
     squared error is divided by its size."""
 
-    def loss(found: Vector) -> float:
-        size = np.abs(found)
+    def compute_loss(residuals: Vector) -> float:
+        size = np.abs(residuals)
         return float(weights @ np.where(size < KNEE, size * size / (2 * KNEE), size - KNEE / 2))
 
     here, now = start, errors(start)
@@ -56,56 +56,59 @@ def descend_coordinates(errors: Callable[[Vector], Vector], start: Vector, weigh
         slopes = np.stack([(errors(here + STEP * unit) - now) / STEP for unit in np.eye(len(here))], axis=1)
         scale = weights / np.maximum(np.abs(now), KNEE)
         square, slope = slopes.T @ (scale[:, None] * slopes), slopes.T @ (scale * now)
-        before = loss(now)
+        before = compute_loss(now)
         for damping in DAMPING:
             ridge = np.diag(damping * np.diag(square) + 1e-9)
             there = here - np.clip(np.linalg.solve(square + ridge, slope), -FARTHEST, FARTHEST)
-            found = errors(there)
-            if loss(found) < before:
-                here, now = there, found
+            errors_there = errors(there)
+            if compute_loss(errors_there) < before:
+                here, now = there, errors_there
                 break
-        if before - loss(now) < 1e-4 * before:
+        if before - compute_loss(now) < 1e-4 * before:
             break
     return here
 
 
-def loss(points: Sequence[FitRecord], spec: Mapping[str, float]) -> float:
+def compute_mean_error(points: Sequence[FitRecord], spec: Mapping[str, float]) -> float:
     """Mean absolute logarithmic error of the points under the constants `spec`."""
-    return statistics.fmean(abs(point.error(spec)) for point in points)
+    return statistics.fmean(abs(point.compute_error(spec)) for point in points)
 
 
 def fit_constants(points: Sequence[FitRecord], spec: dict[str, float], keys: Sequence[str]) -> dict[str, float]:
     """`spec` with the values of `keys` that fit the points best."""
 
-    def changed(logs: Vector) -> dict[str, float]:
+    def replace_constants(logs: Vector) -> dict[str, float]:
         return {**spec, **{key: math.exp(value) for key, value in zip(keys, logs, strict=True)}}
 
-    found = descend_coordinates(
-        lambda logs: np.array([point.error(changed(logs)) for point in points]),
+    solution = descend_coordinates(
+        lambda logs: np.array([point.compute_error(replace_constants(logs)) for point in points]),
         np.log([spec[key] for key in keys]),
         np.full(len(points), 1 / len(points)),
     )
-    return changed(found)
+    return replace_constants(solution)
 
 
 def main() -> None:
     from studies.leave_one_out.evidence import TIME, collect_figures
     from studies.validation.frame import list_studies  # the studies need the simulator; --help does not
 
-    known = {study.name: study for study in list_studies()}
+    studies_by_name = {study.name: study for study in list_studies()}
     parser = argparse.ArgumentParser(prog="python -m studies.validation.fit", description=__doc__)
     parser.add_argument("device", choices=devices.list_devices())
     parser.add_argument("keys", nargs="+", metavar="KEY", help='constants to vary, such as "hbm.read_gbps"')
-    parser.add_argument("--studies", nargs="+", choices=known, default=["occupancy", "latency", "cache_bandwidth"])
+    parser.add_argument(
+        "--studies", nargs="+", choices=studies_by_name, default=["occupancy", "latency", "cache_bandwidth"]
+    )
     options = parser.parse_args()
-    figures = [figure for name in options.studies for figure in collect_figures(known[name])]
-    own = [figure for figure in figures if figure.what == TIME and figure.device == options.device]
-    points = [FitRecord(figure.time, figure.theirs) for figure in own]
+    figures = [figure for name in options.studies for figure in collect_figures(studies_by_name[name])]
+    device_figures = [figure for figure in figures if figure.what == TIME and figure.device == options.device]
+    points = [FitRecord(figure.timed_value, figure.theirs) for figure in device_figures]
     spec = devices.load_device(options.device).spec()
-    found = fit_constants(points, spec, options.keys)
-    print(f"mean error {100 * loss(points, spec):.1f} % -> {100 * loss(points, found):.1f} % over {len(points)} points")
+    fitted = fit_constants(points, spec, options.keys)
+    before, after = (100 * compute_mean_error(points, constants) for constants in (spec, fitted))
+    print(f"mean error {before:.1f} % -> {after:.1f} % over {len(points)} points")
     for key in options.keys:
-        print(f"{key}: {spec[key]:.6g} -> {found[key]:.6g}")
+        print(f"{key}: {spec[key]:.6g} -> {fitted[key]:.6g}")
 
 
 if __name__ == "__main__":

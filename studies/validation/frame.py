@@ -61,7 +61,7 @@ class ComparisonRow:
         return "points" if self.points else "%"
 
     @property
-    def ok(self) -> bool:
+    def is_met(self) -> bool:
         return self.allowed is None or abs(self.error) <= self.allowed
 
     def __str__(self) -> str:
@@ -73,20 +73,20 @@ class ComparisonRow:
 class TableCheck:
     """An assertion about a whole table, such as its median error: `value` must not exceed `limit`."""
 
-    what: str
+    name: str
     value: float
     limit: float
     unit: str = "%"
     at_least: bool = False  # `limit` is a lower bound
 
     @property
-    def ok(self) -> bool:
+    def is_met(self) -> bool:
         return self.value >= self.limit if self.at_least else self.value <= self.limit
 
     def __str__(self) -> str:
         unit = f" {self.unit}" if self.unit else ""
         bound = "at least" if self.at_least else "at most"
-        return f"{self.what}: {self.value:.3g}{unit} ({bound} {self.limit:g}{unit})"
+        return f"{self.name}: {self.value:.3g}{unit} ({bound} {self.limit:g}{unit})"
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,9 @@ class ComparisonTable:
 
     def find_failures(self) -> list[str]:
         """A description of each row and check that exceeds its tolerance."""
-        wrong = [str(row) for row in self.rows if not row.ok] + [str(check) for check in self.checks if not check.ok]
+        wrong = [str(row) for row in self.rows if not row.is_met] + [
+            str(check) for check in self.checks if not check.is_met
+        ]
         return [f"{self.title}: {text}" for text in wrong]
 
 
@@ -134,7 +136,7 @@ class StudyModule(Protocol):
 def list_studies() -> list[Study]:
     """All studies of comparisons/, sorted by name."""
     package = importlib.import_module("studies.validation.comparisons")
-    return [_load_study(found.name) for found in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name)]
+    return [_load_study(module.name) for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name)]
 
 
 def _load_study(name: str) -> Study:
@@ -154,7 +156,7 @@ def read_recorded_rows(name: str, key: str, kind: type[T]) -> tuple[T, ...]:
     return tuple(parse_table(kind, row, f"{file}, {key}") for row in document[key])
 
 
-def counter_rows(
+def compare_counters(
     figures: Mapping[str, float], ours: Mapping[str, float], allowed: float | None
 ) -> Iterator[ComparisonRow]:
     """One row per recorded counter, all with the same tolerance in per cent."""
@@ -162,7 +164,7 @@ def counter_rows(
         yield ComparisonRow(name, value, ours[name], allowed)
 
 
-def metric_rows(
+def compare_metrics(
     figures: Mapping[str, float], recorded_ns: float, ours: Mapping[str, float], our_ns: float, arch: str
 ) -> Iterator[ComparisonRow]:
     """One row, shown but not asserted, per metric that can be computed from both the recorded and our counters.
@@ -182,33 +184,33 @@ def metric_rows(
 
 def collect_features(*dispatches: Dispatch) -> frozenset[str]:
     """The features (titles of expected_error.FEATURES) that these dispatches use."""
-    found = (expected_error.used_features(dispatch["counters"]) for dispatch in dispatches)
-    return frozenset().union(*found)
+    feature_sets = (expected_error.used_features(dispatch["counters"]) for dispatch in dispatches)
+    return frozenset().union(*feature_sets)
 
 
 def _list_error_sizes(rows: Iterable[ComparisonRow]) -> list[float]:
     return [abs(row.error) for row in rows]
 
 
-def median_error(rows: Iterable[ComparisonRow], limit: float, what: str = "median error") -> TableCheck:
-    return TableCheck(what, statistics.median(_list_error_sizes(rows)), limit)
+def check_median_error(rows: Iterable[ComparisonRow], limit: float, name: str = "median error") -> TableCheck:
+    return TableCheck(name, statistics.median(_list_error_sizes(rows)), limit)
 
 
-def mean_error(rows: Iterable[ComparisonRow], limit: float, what: str = "mean error") -> TableCheck:
-    return TableCheck(what, statistics.fmean(_list_error_sizes(rows)), limit)
+def check_mean_error(rows: Iterable[ComparisonRow], limit: float, name: str = "mean error") -> TableCheck:
+    return TableCheck(name, statistics.fmean(_list_error_sizes(rows)), limit)
 
 
-def worst_error(rows: Iterable[ComparisonRow], limit: float, what: str = "worst error") -> TableCheck:
-    return TableCheck(what, max(_list_error_sizes(rows)), limit)
+def check_worst_error(rows: Iterable[ComparisonRow], limit: float, name: str = "worst error") -> TableCheck:
+    return TableCheck(name, max(_list_error_sizes(rows)), limit)
 
 
-def rank_correlation(
-    rows: Iterable[ComparisonRow], limit: float, what: str = "Spearman rank correlation"
+def check_rank_correlation(
+    rows: Iterable[ComparisonRow], limit: float, name: str = "Spearman rank correlation"
 ) -> TableCheck:
     """Check of Spearman's coefficient between recorded and simulated values; ties share their mean rank."""
     pairs = [(row.recorded, row.ours) for row in rows]
     ranks = [_rank_values([pair[side] for pair in pairs]) for side in (0, 1)]
-    return TableCheck(what, statistics.correlation(*ranks), limit, unit="", at_least=True)
+    return TableCheck(name, statistics.correlation(*ranks), limit, unit="", at_least=True)
 
 
 def _rank_values(values: list[float]) -> list[float]:

@@ -37,7 +37,7 @@ def _render_table(table: ComparisonTable) -> Iterator[str]:
     if table.checks:
         yield ""
         for check in table.checks:
-            yield f"- {check}: {'met' if check.ok else '**not met**'}"
+            yield f"- {check}: {'met' if check.is_met else '**not met**'}"
     yield ""
     if len(table.rows) <= LONG:
         yield from _render_rows(table.rows)
@@ -79,7 +79,7 @@ def _render_rows(rows: Sequence[ComparisonRow]) -> Iterator[str]:
 def _format_cells(row: ComparisonRow) -> list[str]:
     allowed = "shown only" if row.allowed is None else f"{row.allowed:g} {row.unit}" if row.allowed else "exact"
     error = _format_error(row)
-    if not row.ok:
+    if not row.is_met:
         error = f"**{error}**"
     return [row.quantity, _format_number(row.recorded), _format_number(row.ours), error, allowed]
 

@@ -26,10 +26,10 @@ class RecordedPoint:
     inverted: bool = False
 
     @property
-    def timed(self) -> TimedValue[Dispatch]:
+    def timed_value(self) -> TimedValue[Dispatch]:
         return TimedValue(self.runs, self.amount, self.inverted)
 
-    def row(self) -> ComparisonRow:
+    def build_row(self) -> ComparisonRow:
         """The comparison of the recorded with the simulated value."""
-        ours = self.timed.value([run["duration_ns"] for run in self.runs], {})
-        return ComparisonRow(self.quantity, self.recorded, ours, self.allowed, label=self.label, timed=self.timed)
+        ours = self.timed_value.compute_value([run["duration_ns"] for run in self.runs], {})
+        return ComparisonRow(self.quantity, self.recorded, ours, self.allowed, label=self.label, timed=self.timed_value)

@@ -42,7 +42,7 @@ class StudySamples:
     sample: tuple[ErrorSample, ...] = ()
 
 
-def samples_of(study: str, tables: Iterable[ComparisonTable]) -> list[ErrorSample]:
+def group_samples(study: str, tables: Iterable[ComparisonTable]) -> list[ErrorSample]:
     """Groups the rows of a study's tables. Rows that are zero on both sides are dropped, except hit rates."""
     groups: dict[tuple[str, str, str, str], list[float]] = defaultdict(list)
     used: dict[tuple[str, str], set[str]] = defaultdict(set)
@@ -71,48 +71,48 @@ def samples_of(study: str, tables: Iterable[ComparisonTable]) -> list[ErrorSampl
     ]
 
 
-def write_measured(study: Study, tables: Iterable[ComparisonTable]) -> None:
+def write_errors(study: Study, tables: Iterable[ComparisonTable]) -> None:
     """Writes the errors of a study to measured/<study>.toml."""
     MEASURED.mkdir(exist_ok=True)
     blocks = [HEAD]
-    for sample in samples_of(study.name, tables):
-        errors = ", ".join(_float(error) for error in sample.errors)
+    for sample in group_samples(study.name, tables):
+        errors = ", ".join(_format_float(error) for error in sample.errors)
         blocks.append(
-            f"[[sample]]\ndevice = {_text(sample.device)}\nquantity = {_text(sample.quantity)}\n"
-            f"unit = {_text(sample.unit)}\nkernels = {_text(sample.kernels)}\n"
-            f"features = {_text(sample.features)}\n"
-            f"counted = {_text(sample.counted)}\nerrors = [{errors}]\n"
+            f"[[sample]]\ndevice = {_format_text(sample.device)}\nquantity = {_format_text(sample.quantity)}\n"
+            f"unit = {_format_text(sample.unit)}\nkernels = {_format_text(sample.kernels)}\n"
+            f"features = {_format_text(sample.features)}\n"
+            f"counted = {_format_text(sample.counted)}\nerrors = [{errors}]\n"
         )
     (MEASURED / f"{study.name}.toml").write_text("\n".join(blocks))
 
 
-def read_measured(folder: Path = MEASURED) -> list[ErrorSample]:
+def read_errors(folder: Path = MEASURED) -> list[ErrorSample]:
     """The latest errors of every existing study."""
-    found = []
+    samples = []
     for study in list_studies():
         path = folder / f"{study.name}.toml"
         if path.exists():
-            found += [replace(sample, study=study.name) for sample in read_table(path, StudySamples).sample]
-    return found
+            samples += [replace(sample, study=study.name) for sample in read_table(path, StudySamples).sample]
+    return samples
 
 
-def _float(value: float) -> str:
+def _format_float(value: float) -> str:
     """Four significant digits: enough for a page, and identical on every machine."""
     return "inf" if math.isinf(value) else repr(float(f"{value:.4g}"))
 
 
-def _text(value: str | Sequence[str]) -> str:
+def _format_text(value: str | Sequence[str]) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
 def aggregate_samples(samples: Iterable[ErrorSample]) -> Evidence:
     """Pools the samples into one error per quantity and device, and one per quantity and architecture."""
     groups: dict[tuple[str, str, str, str], list[ErrorSample]] = defaultdict(list)
-    seen: dict[str, set[str]] = defaultdict(set)
+    features: dict[str, set[str]] = defaultdict(set)
     counted: dict[str, set[str]] = defaultdict(set)
     for sample in samples:
         arch = devices.load_device(sample.device).arch
-        seen[arch] |= set(sample.features)
+        features[arch] |= set(sample.features)
         counted[arch] |= set(sample.counted)
         for device in (sample.device, ""):
             groups[sample.quantity, arch, device, sample.unit].append(sample)
@@ -130,28 +130,30 @@ def aggregate_samples(samples: Iterable[ErrorSample]) -> Evidence:
             kernels=tuple(dict.fromkeys(sample.kernels for sample in group)),
             studies=tuple(dict.fromkeys(sample.study for sample in group)),
         )
-    frozen = [{arch: frozenset(names) for arch, names in found.items()} for found in (seen, counted)]
+    frozen = [{arch: frozenset(names) for arch, names in by_arch.items()} for by_arch in (features, counted)]
     return Evidence(errors, frozen[0], frozen[1])
 
 
-def errors_text(found: Evidence) -> str:
+def render_errors(evidence: Evidence) -> str:
     """The text of errors.toml."""
     blocks = [HEAD + '# Absolute errors against hardware recordings; `device` "": all devices of the architecture.\n']
-    blocks.append("[features]  # features covered by recorded times\n" + _by_arch(found.features))
-    blocks.append("[counted]  # features covered by counter recordings but not by timing\n" + _by_arch(found.counted))
-    for error in found.errors.values():
+    blocks.append("[features]  # features covered by recorded times\n" + _render_features(evidence.features))
+    blocks.append(
+        "[counted]  # features covered by counter recordings but not by timing\n" + _render_features(evidence.counted)
+    )
+    for error in evidence.errors.values():
         blocks.append(
-            f"[[error]]\nquantity = {_text(error.quantity)}\narch = {_text(error.arch)}\n"
-            f"device = {_text(error.device)}\nunit = {_text(error.unit)}\nn = {error.n}\n"
-            f"median = {_float(error.median)}\nworst = {_float(error.worst)}\n"
-            f"kernels = {_text(error.kernels)}\nstudies = {_text(error.studies)}\n"
+            f"[[error]]\nquantity = {_format_text(error.quantity)}\narch = {_format_text(error.arch)}\n"
+            f"device = {_format_text(error.device)}\nunit = {_format_text(error.unit)}\nn = {error.n}\n"
+            f"median = {_format_float(error.median)}\nworst = {_format_float(error.worst)}\n"
+            f"kernels = {_format_text(error.kernels)}\nstudies = {_format_text(error.studies)}\n"
         )
     return "\n".join(blocks)
 
 
-def _by_arch(features: Mapping[str, frozenset[str]]) -> str:
+def _render_features(features: Mapping[str, frozenset[str]]) -> str:
     lines = (
-        f"{arch} = {_text([f.title for f in expected_error.FEATURES if f.title in names])}"
+        f"{arch} = {_format_text([f.title for f in expected_error.FEATURES if f.title in names])}"
         for arch, names in features.items()
     )
     return "".join(f"{line}\n" for line in sorted(lines))
@@ -159,87 +161,88 @@ def _by_arch(features: Mapping[str, frozenset[str]]) -> str:
 
 def render_section(samples: Sequence[ErrorSample]) -> str:
     """The generated section of the validation page."""
-    return "\n".join(_lines(samples, aggregate_samples(samples)))
+    return "\n".join(_render_lines(samples, aggregate_samples(samples)))
 
 
-def _lines(samples: Sequence[ErrorSample], found: Evidence) -> Iterator[str]:
+def _render_lines(samples: Sequence[ErrorSample], evidence: Evidence) -> Iterator[str]:
     sizes = (expected_error.duration_class(ns) for ns in (0, math.inf))
     facts = metrics.metric_table().metrics
     vendors = [metric for metric in metrics.extra_ids() if not facts[metric].source.startswith(("own", "kernel"))]
     main = [*metrics.paper_ids(), *vendors, DURATION, *sizes]
-    counters = [name for name in metrics.metric_table().counters if any(key[0] == name for key in found.errors)]
+    counters = [name for name in metrics.metric_table().counters if any(key[0] == name for key in evidence.errors)]
     named = {*main, *metrics.metric_table().counters}
-    others = list(dict.fromkeys(key[0] for key in found.errors if key[0] not in named))
+    others = list(dict.fromkeys(key[0] for key in evidence.errors if key[0] not in named))
     yield from ("### Metrics", "")
     yield "Median / worst absolute error over (n) recorded figures: hit rates in points, everything else in per cent of"
     yield "the recorded value. A dash: nothing was recorded on that device."
-    yield from ("", *_table(found, main, always=True))
-    yield from ("", "### Counters used by the metrics", "", *_counters(found, counters))
+    yield from ("", *_render_table(evidence, main, always=True))
+    yield from ("", "### Counters used by the metrics", "", *_render_counters(evidence, counters))
     if others:
-        yield from ("", "### Everything else that was recorded", "", *_counters(found, others))
-    yield from ("", "### Without any hardware evidence", "", *_missing(found, main))
-    yield from ("", "### The studies", "", *_studies(samples))
+        yield from ("", "### Everything else that was recorded", "", *_render_counters(evidence, others))
+    yield from ("", "### Without any hardware evidence", "", *_render_missing(evidence, main))
+    yield from ("", "### The studies", "", *_render_studies(samples))
 
 
-def _table(found: Evidence, quantities: Iterable[str], always: bool = False) -> Iterator[str]:
+def _render_table(evidence: Evidence, quantities: Iterable[str], always: bool = False) -> Iterator[str]:
     """One row per quantity, one column per device with any recording."""
-    devices = sorted({error.device for error in found.errors.values() if error.device})
+    devices = sorted({error.device for error in evidence.errors.values() if error.device})
     yield f"| quantity | {' | '.join(devices)} | compared in |"
     yield "|---|" + "---:|" * len(devices) + "---|"
     for quantity in quantities:
-        cells = [found.errors.get((quantity, device)) for device in devices]
+        cells = [evidence.errors.get((quantity, device)) for device in devices]
         named = dict.fromkeys(study for error in cells if error for study in error.studies)
         if named or always:
             row = [
                 quantity,
                 *("-" if error is None else str(error) for error in cells),
-                _links(named) or "no hardware evidence",
+                _render_links(named) or "no hardware evidence",
             ]
             yield f"| {' | '.join(row)} |"
 
 
-def _links(names: Iterable[str]) -> str:
+def _render_links(names: Iterable[str]) -> str:
     return ", ".join(f"[{name}](validation/{name}.md)" for name in names)
 
 
-def _counters(found: Evidence, quantities: Sequence[str]) -> Iterator[str]:
+def _render_counters(evidence: Evidence, quantities: Sequence[str]) -> Iterator[str]:
     """Counters that always match in one paragraph, the others as a table."""
-    worst = {name: max(e.worst for (q, _), e in found.errors.items() if q == name) for name in quantities}
+    worst = {name: max(e.worst for (q, _), e in evidence.errors.items() if q == name) for name in quantities}
     equal = [name for name in quantities if worst[name] == 0]
     if equal:
         yield f"Equal to every recorded figure: {', '.join(f'`{name}`' for name in equal)}."
         yield ""
-    yield from _table(found, [name for name in quantities if worst[name] > 0])
+    yield from _render_table(evidence, [name for name in quantities if worst[name] > 0])
 
 
-def _missing(found: Evidence, main: Iterable[str]) -> Iterator[str]:
+def _render_missing(evidence: Evidence, main: Iterable[str]) -> Iterator[str]:
     for arch in devices.recorded_architectures():
-        bare = [name for name in main if (name, arch) not in found.errors]
-        seen = found.features.get(arch, frozenset())
-        unseen = [feature.title for feature in expected_error.FEATURES if feature.title not in seen]
-        counted = found.counted.get(arch, frozenset())
-        measured = {error.device for error in found.errors.values() if error.arch == arch and error.device}
+        bare = [name for name in main if (name, arch) not in evidence.errors]
+        timed_features = evidence.features.get(arch, frozenset())
+        unseen = [feature.title for feature in expected_error.FEATURES if feature.title not in timed_features]
+        counted = evidence.counted.get(arch, frozenset())
+        measured = {error.device for error in evidence.errors.values() if error.arch == arch and error.device}
         untouched = [name for name in devices.devices_of(arch) if name not in measured]
-        yield f"- **{arch}**: metrics never compared: {_words(bare)};"
-        yield f"  features that no recorded kernel uses: {_words([name for name in unseen if name not in counted])};"
+        yield f"- **{arch}**: metrics never compared: {_join_words(bare)};"
+        never = [name for name in unseen if name not in counted]
+        yield f"  features that no recorded kernel uses: {_join_words(never)};"
         yield "  features covered by counter recordings but not by timing: "
-        yield f"  {_words([name for name in unseen if name in counted])};"
-        yield f"  devices without a recording: {_words(untouched)}."
+        yield f"  {_join_words([name for name in unseen if name in counted])};"
+        yield f"  devices without a recording: {_join_words(untouched)}."
     for arch in devices.list_architectures():
         if arch not in devices.recorded_architectures():
             yield f"- **{arch}**: nothing was recorded; the ranges that are printed are guesses, and say so."
 
 
-def _words(names: Sequence[str]) -> str:
+def _join_words(names: Sequence[str]) -> str:
     return ", ".join(names) if names else "none"
 
 
-def _studies(samples: Sequence[ErrorSample]) -> Iterator[str]:
+def _render_studies(samples: Sequence[ErrorSample]) -> Iterator[str]:
     """One line per study: kernels, devices, number of figures."""
     for study in list_studies():
-        own = [sample for sample in samples if sample.study == study.name]
-        kernels = ", ".join(dict.fromkeys(sample.kernels for sample in own))
-        devices = ", ".join(dict.fromkeys(sample.device for sample in own))
+        study_samples = [sample for sample in samples if sample.study == study.name]
+        kernels = ", ".join(dict.fromkeys(sample.kernels for sample in study_samples))
+        devices = ", ".join(dict.fromkeys(sample.device for sample in study_samples))
         classes = {expected_error.duration_class(ns) for ns in (0, math.inf)}
-        count = sum(len(sample.errors) for sample in own if sample.quantity not in classes)
+        count = sum(len(sample.errors) for sample in study_samples if sample.quantity not in classes)
         yield f"- [{study.title}](validation/{study.name}.md): {kernels}; {devices}; {count:,} non-zero figures"

@@ -41,7 +41,7 @@ class TimedValue(Generic[Run]):
     scaled: Mapping[str, float] = field(default_factory=dict)
     replaced: Mapping[str, float] = field(default_factory=dict)
 
-    def without_runs(self) -> TimedTerms:
+    def drop_runs(self) -> TimedTerms:
         """Its fields but the runs."""
         return TimedTerms(
             amount=self.amount,
@@ -53,33 +53,33 @@ class TimedValue(Generic[Run]):
             replaced=self.replaced,
         )
 
-    def spec(self, table: Spec) -> dict[str, float]:
+    def adjust_spec(self, table: Spec) -> dict[str, float]:
         """The constants under which the runs were made, given those of the device's table."""
         changed = {key: table[key] * factor for key, factor in self.scaled.items()}
         return {**table, **changed, **self.replaced}
 
-    def each(self) -> tuple[float, ...]:
+    def list_weights(self) -> tuple[float, ...]:
         """The weight of each run."""
         if self.weights:
             return self.weights
         return (1.0,) if len(self.runs) == 1 else (-1.0, *[0.0] * (len(self.runs) - 2), 1.0)
 
-    def time(self, times_ns: Sequence[float], table: Spec) -> float:
+    def compute_time_ns(self, times_ns: Sequence[float], table: Spec) -> float:
         """Our time in ns for given durations of the runs."""
-        launched = sum(weight * ns for weight, ns in zip(self.each(), times_ns, strict=True))
+        launched = sum(weight * ns for weight, ns in zip(self.list_weights(), times_ns, strict=True))
         linked = self.link_bytes / table["host.link_gbps"] if self.link_bytes else 0.0
         return launched + sum(weight * table[key] for key, weight in self.terms.items()) + linked
 
-    def value(self, times_ns: Sequence[float], table: Spec) -> float:
+    def compute_value(self, times_ns: Sequence[float], table: Spec) -> float:
         """What is compared with the recorded value."""
-        spent = self.time(times_ns, table)
+        spent = self.compute_time_ns(times_ns, table)
         return spent / self.amount if self.inverted else self.amount / spent
 
-    def recorded_ns(self, recorded: float) -> float:
+    def compute_recorded_ns(self, recorded: float) -> float:
         """The time that a recorded value stands for."""
         return recorded * self.amount if self.inverted else self.amount / recorded
 
     @property
-    def steady(self) -> bool:
+    def is_difference(self) -> bool:
         """Whether the time is a difference, free of launch and ramps."""
-        return min(self.each()) < 0 < max(self.each()) and not self.terms
+        return min(self.list_weights()) < 0 < max(self.list_weights()) and not self.terms

@@ -38,7 +38,7 @@ LEAST_ALIKE = 0.85
 
 @functools.cache
 def found() -> page.LeaveOneOutFigures:
-    return command.outcome()
+    return command.compute_figures()
 
 
 def sources() -> dict[tuple[str, str], str]:
@@ -51,7 +51,7 @@ def sources() -> dict[tuple[str, str], str]:
     return result
 
 
-def rows() -> dict[tuple[str, str], constants.Fit]:
+def rows() -> dict[tuple[str, str], constants.FittedConstant]:
     return {place: fit for fit in constants.load_fits() for place in fit.places}
 
 
@@ -75,7 +75,7 @@ def test_every_row_is_of_a_constant_that_its_table_sets() -> None:
         assert fit.changes in (constants.TIMES, constants.COUNTERS)
         values = {devices.load_device(table)[key] for table, key in fit.places}
         if fit.changes == constants.TIMES:
-            assert fit.prior_source and fit.prior + fit.shift > 0 and fit.value() <= fit.most, fit.name
+            assert fit.prior_source and fit.prior + fit.shift > 0 and fit.read_value() <= fit.most, fit.name
             same = [known[place] for place in fit.places[1:] if "less" not in known[place]]
             assert len(values) == 1 or len(same) < len(fit.places) - 1, f"{fit.name}: {values}"
 
@@ -91,7 +91,7 @@ def test_a_row_of_a_constant_that_is_gone_is_refused(monkeypatch: pytest.MonkeyP
 def test_a_device_has_the_values_of_the_tables_that_it_inherits_from() -> None:
     fits = [fit for fit in constants.load_fits() if fit.name in ("mi250 timing.queueing_norm", "mi250 hbm.read_gbps")]
     values = {fit.name: 1.5 for fit in fits}
-    own, heir, other = (constants.with_values(name, fits, values) for name in ("mi250", "mi210", "mi300x"))
+    own, heir, other = (constants.replace_values(name, fits, values) for name in ("mi250", "mi210", "mi300x"))
     assert own["timing.queueing_norm"] == heir["timing.queueing_norm"] == own["hbm.read_gbps"] == 1.5
     assert heir["hbm.read_gbps"] == devices.load_device("mi210")["hbm.read_gbps"]
     assert other == devices.load_device("mi300x").spec()
@@ -113,11 +113,11 @@ def test_the_timing_model_alone_gives_the_times_of_the_runs() -> None:
     times = [figure for figure in figures if figure.what == evidence.TIME]
     assert len(times) > 100
     for figure in times:
-        again = FitRecord(figure.time, figure.theirs).error(devices.load_device(figure.device).spec())
+        again = FitRecord(figure.timed_value, figure.theirs).compute_error(devices.load_device(figure.device).spec())
         assert again == pytest.approx(figure.error, abs=1e-9), figure.path
     assert sum(map(len, divide_figures(figures).values())) == len(figures)
     with pytest.raises(BadInput, match="exactly one kind"):
-        divide_figures([evidence.Figure("a new study", "", "", "mi250", evidence.HIT, 1.0, 1.0)])
+        divide_figures([evidence.RecordedFigure("a new study", "", "", "mi250", evidence.HIT, 1.0, 1.0)])
 
 
 def recorded_devices() -> set[str]:
@@ -152,7 +152,7 @@ def test_the_page_shows_the_ranges_and_scores_that_are_published() -> None:
 
 @pytest.mark.full
 def test_scores_are_the_published_ones_and_within_their_bounds() -> None:
-    now, then = page.score_values(found().scores()), page.read_scores()
+    now, then = page.flatten_scores(found().compute_scores()), page.read_scores()
     assert set(now) == set(then)
     for name, values in now.items():
         for key, value in values.items():
@@ -166,12 +166,12 @@ def test_scores_are_the_published_ones_and_within_their_bounds() -> None:
 def test_four_fifths_of_the_left_out_times_lie_in_the_printed_range() -> None:
     """As `synth profile` looks it up, from counters and durations, each kind weighing the same; and on each device."""
     by_kind: dict[str, list[bool]] = {}
-    for kind, figures in score.part(found().figures, evidence.TIME).items():
+    for kind, figures in score.select_figures(found().left_out_figures, evidence.TIME).items():
         for figure in figures:
-            length = math.inf if figure.time.steady else figure.theirs
+            length = math.inf if figure.timed_value.is_difference else figure.theirs
             row = expected_error.expected_range("Duration", figure.device, figure.counters, length)
             assert row is not None
-            by_kind.setdefault(kind, []).append(score.size(figure) <= row.range + FRESH)
+            by_kind.setdefault(kind, []).append(score.compute_error_size(figure) <= row.range + FRESH)
     assert statistics.fmean(statistics.fmean(inside) for inside in by_kind.values()) >= LEAST_WITHIN
     every = [inside for own in by_kind.values() for inside in own]
     assert sum(every) / len(every) >= LEAST_WITHIN
@@ -179,7 +179,7 @@ def test_four_fifths_of_the_left_out_times_lie_in_the_printed_range() -> None:
 
 @pytest.mark.full
 def test_ranges_are_the_published_ones() -> None:
-    now = {(row.class_, row.sort, row.arch): row for row in ranges.compute_ranges(found().figures)}
+    now = {(row.class_, row.sort, row.arch): row for row in ranges.compute_ranges(found().left_out_figures)}
     then = expected_error.load_ranges()
     assert set(now) == set(then)
     for key, row in now.items():
@@ -191,8 +191,8 @@ def test_ranges_are_the_published_ones() -> None:
 def test_kinds_have_the_class_that_their_counters_tell() -> None:
     """Most figures that are not short have their kind's class; a kind of short ones only is short."""
     alike: list[bool] = []
-    for kind, figures in score.part(found().published, evidence.TIME).items():
-        seen = [score.class_of(kind, figure) for figure in figures]
+    for kind, figures in score.select_figures(found().published, evidence.TIME).items():
+        seen = [score.find_class(kind, figure) for figure in figures]
         longer = [name for name in seen if name != classes.SHORT]
         if not longer:
             assert load_kinds()[kind].class_ == classes.SHORT, kind

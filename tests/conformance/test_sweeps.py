@@ -55,7 +55,7 @@ def test_known_faults_are_told_apart_and_must_still_fail() -> None:
     points = (SweepPoint("a", 1, {"y": 1.0}),)
     fault = KnownFault("mi250", ("a at 1",), "a cause")
     result = judge_sweep(toy((fault,)), "mi250", points, ["a at 1: wrong", "b at 1: wrong"])
-    assert result.failures == ("b at 1: wrong",) and result.known == ((fault, "a at 1: wrong"),)
+    assert result.failures == ("b at 1: wrong",) and result.known_failures == ((fault, "a at 1: wrong"),)
     (stale,) = judge_sweep(toy((fault,)), "mi250", points, []).failures
     assert "remove it from KNOWN" in stale
     assert judge_sweep(toy((fault,)), "mi300x", points, []).failures == ()

@@ -15,10 +15,10 @@ from studies.validation.frame import (
     ComparisonRow,
     ComparisonTable,
     Study,
+    check_mean_error,
+    check_median_error,
+    check_rank_correlation,
     list_studies,
-    mean_error,
-    median_error,
-    rank_correlation,
 )
 
 # Published errors may differ from measured ones by this much, in their own unit, before the page must be written anew.
@@ -55,8 +55,8 @@ def by_quantity(samples: Iterable[summary.ErrorSample]) -> dict[tuple[str, str, 
 
 @pytest.mark.parametrize("study", by_study())
 def test_published_errors_match_the_measured_ones(study: Study) -> None:
-    now = by_quantity(summary.samples_of(study.name, tables(study.name)))
-    then = by_quantity(sample for sample in summary.read_measured() if sample.study == study.name)
+    now = by_quantity(summary.group_samples(study.name, tables(study.name)))
+    then = by_quantity(sample for sample in summary.read_errors() if sample.study == study.name)
     remedy = f"run python -m studies.validation --only {study.name}"
     assert set(now) == set(then), remedy
     for key, errors in now.items():
@@ -64,13 +64,13 @@ def test_published_errors_match_the_measured_ones(study: Study) -> None:
 
 
 def test_the_summary_matches_the_measured_errors() -> None:
-    samples = summary.read_measured()
+    samples = summary.read_errors()
     found = summary.aggregate_samples(samples)
     remedy = "run python -m studies.validation --summary"
-    assert expected_error.TABLE_PATH.read_text() == summary.errors_text(found), remedy
+    assert expected_error.TABLE_PATH.read_text() == summary.render_errors(found), remedy
     page = (command.DOCS / "validation.md").read_text()
-    assert page == command.with_section(page, summary.render_section(samples)), remedy
-    assert expected_error.parse_evidence(summary.errors_text(found)) == found
+    assert page == command.replace_section(page, summary.render_section(samples)), remedy
+    assert expected_error.parse_evidence(summary.render_errors(found)) == found
 
 
 def test_every_study_has_its_page_and_its_recording() -> None:
@@ -83,16 +83,20 @@ def test_every_study_has_its_page_and_its_recording() -> None:
 
 def test_errors_and_checks() -> None:
     rows = [ComparisonRow("x", 100, 110, 20), ComparisonRow("x", 50, 45, 20), ComparisonRow("x", 200, 260, 20)]
-    assert [row.error for row in rows] == [10, -10, 30] and [row.ok for row in rows] == [True, True, False]
+    assert [row.error for row in rows] == [10, -10, 30] and [row.is_met for row in rows] == [True, True, False]
     assert ComparisonRow("hit", 40, 41.5, 1.0, points=True).error == 1.5
     assert (
-        not ComparisonRow("zero", 0, 1, 5).ok and ComparisonRow("zero", 0, 0, 0).ok and ComparisonRow("shown", 1, 9).ok
+        not ComparisonRow("zero", 0, 1, 5).is_met
+        and ComparisonRow("zero", 0, 0, 0).is_met
+        and ComparisonRow("shown", 1, 9).is_met
     )
-    assert median_error(rows, 10).ok and not mean_error(rows, 10).ok
-    assert rank_correlation(rows, 1.0).value == pytest.approx(1)
+    assert check_median_error(rows, 10).is_met and not check_mean_error(rows, 10).is_met
+    assert check_rank_correlation(rows, 1.0).value == pytest.approx(1)
     assert (
-        rank_correlation([ComparisonRow("x", 1, 3), ComparisonRow("x", 2, 2), ComparisonRow("x", 3, 1)], 0.9).ok
+        check_rank_correlation(
+            [ComparisonRow("x", 1, 3), ComparisonRow("x", 2, 2), ComparisonRow("x", 3, 1)], 0.9
+        ).is_met
         is False
     )
-    table = ComparisonTable("t", "mi250", "somewhere", tuple(rows), "toy", checks=(median_error(rows, 5),))
+    table = ComparisonTable("t", "mi250", "somewhere", tuple(rows), "toy", checks=(check_median_error(rows, 5),))
     assert len(table.find_failures()) == 2 and "median error" in table.find_failures()[1]

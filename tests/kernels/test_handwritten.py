@@ -12,11 +12,11 @@ from hipsynth.profiling.metrics import bottleneck
 from hipsynth.simulator import devices
 from hipsynth.simulator.limits import RunLimits
 from studies import gallery, handwritten
-from studies.handwritten import Figures, HandwrittenStep
+from studies.handwritten import HandwrittenStep, ProgramFigures
 
 STEPS = list(handwritten.list_steps())
 BY_NAME = {step.name: step for step in STEPS}
-PROBLEMS = gallery.by_problem()
+PROBLEMS = gallery.group_steps()
 SAMPLE = STEPS[::35]
 PARADIGMS = ("per-thread", "per-wave", "per-tile", "persistent", "work queue", "privatised", "multi-pass")
 NOTICEABLE = 0.05  # relative change below which a step counts as no different
@@ -53,18 +53,20 @@ def test_the_gallery_has_a_section_for_every_problem() -> None:
 
 
 def list_contradictions(
-    step: HandwrittenStep, found: Mapping[str, Figures], before: Mapping[str, Figures] | None
+    step: HandwrittenStep, found: Mapping[str, ProgramFigures], before: Mapping[str, ProgramFigures] | None
 ) -> list[str]:
     """Where the figures per architecture contradict the header of `step`; `before`: those of the step before it."""
     problems = []
     for arch in devices.recorded_architectures():
         mine = found[arch]
-        if mine.bound != step.bound.get(arch):
-            problems.append(f"{step.name} on {arch}: bound by {mine.bound}, the header says {step.bound.get(arch)}")
+        if mine.limiting_unit != step.bound.get(arch):
+            problems.append(
+                f"{step.name} on {arch}: bound by {mine.limiting_unit}, the header says {step.bound.get(arch)}"
+            )
         if before is None:
             continue
         for counter, move in step.moves:
-            old, new = before[arch].value(counter), mine.value(counter)
+            old, new = before[arch].find_value(counter), mine.find_value(counter)
             change = new - old if move == "up" else old - new
             if change < NOTICEABLE * max(abs(old), abs(new)) or not change:
                 problems.append(f"{step.name} on {arch}: {counter} {old:,.0f} -> {new:,.0f}, the header says {move}")
@@ -78,7 +80,7 @@ def check_results(step: HandwrittenStep) -> None:
         assert (done.status, done.exit_code) == ("ok", 0), f"{arch}: {done.message} {done.stdout}"
 
 
-def profiled(step: HandwrittenStep) -> dict[str, Figures]:
+def profiled(step: HandwrittenStep) -> dict[str, ProgramFigures]:
     return gallery.profile_steps([step])[step.name]
 
 
@@ -106,7 +108,7 @@ def test_every_step_does_what_its_header_says(problem: str) -> None:
     assert page[problem].rstrip("\n") == gallery.render_section(steps, found).rstrip("\n")
 
 
-class Made(Figures):
+class Made(ProgramFigures):
     """Figures with a given bottleneck and duration."""
 
     def __init__(self, unit: str, duration: float) -> None:
@@ -114,14 +116,14 @@ class Made(Figures):
         self.__dict__.update(unit=unit, duration=duration)
 
     @property
-    def bound(self) -> str:
+    def limiting_unit(self) -> str:
         return str(self.__dict__["unit"])
 
-    def value(self, what: str) -> float:
+    def find_value(self, name: str) -> float:
         return float(self.__dict__["duration"])
 
 
-def made(unit: str, duration: float) -> Mapping[str, Figures]:
+def made(unit: str, duration: float) -> Mapping[str, ProgramFigures]:
     return {arch: Made(unit, duration) for arch in devices.recorded_architectures()}
 
 

@@ -43,8 +43,8 @@ def test_a_hit_on_a_pending_line_waits_for_it() -> None:
 
 
 def microseconds(call: calls.TimedCall, device: SimDevice) -> float:
-    timed = call.timed(device.table.spec())
-    return timed.time([run["duration_ns"] for run in timed.runs], device.table.spec()) / 1000
+    timed = call.build_timed_value(device.table.spec())
+    return timed.compute_time_ns([run["duration_ns"] for run in timed.runs], device.table.spec()) / 1000
 
 
 @pytest.mark.parametrize(("benchmark", "size"), [("nbody", 4096), ("atax", 1600)])

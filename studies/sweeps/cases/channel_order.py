@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
 from hipsynth.simulator.native_core import Dispatch
-from studies.sweeps.sweep import TIME, SweepPoint, check_within, group_series, launch_cold, time_us
+from studies.sweeps.sweep import TIME, SweepPoint, check_within, group_series, launch_cold, read_time_us
 
 TITLE = "L2 channels, all at once or one after the other"
 DEMANDS = """One wave on each CU reads the same 4096 blocks of 256 bytes, each once, sixteen at a time, in an order
@@ -35,17 +35,17 @@ def measure_points(device: SimDevice) -> Iterator[SweepPoint]:
     data = device.core.allocate(BLOCK << BITS)
     for skip in SKIPS:
         run = launch_cold(device, "blocks_in_turn", cus, WAVE, "Qii", data, BITS, skip)
-        yield _point(device, IN_TURN, BLOCK << skip, run)
+        yield _make_point(device, IN_TURN, BLOCK << skip, run)
     for step in (0, 1):
         run = launch_cold(device, "fresh_blocks", cus * FRESH_GROUPS, FRESH_ITEMS, "Qii", data, FRESH_LOADS, step)
-        yield _point(device, FRESH, BLOCK * step, run)
+        yield _make_point(device, FRESH, BLOCK * step, run)
 
 
-def _point(device: SimDevice, name: str, stride: int, run: Dispatch) -> SweepPoint:
+def _make_point(device: SimDevice, name: str, stride: int, run: Dispatch) -> SweepPoint:
     requests = run["counters"]["TCC_REQ"] / device.table["topology.xcds"]
     bound = requests * device.table["l2.cycles_per_request"] / device.table["clock.core_mhz"]
     busiest = run["work"]["l2_requests_busiest_channel"]
-    return SweepPoint(name, stride, {TIME: time_us(run), BUSIEST: busiest, BOUND: bound})
+    return SweepPoint(name, stride, {TIME: read_time_us(run), BUSIEST: busiest, BOUND: bound})
 
 
 def find_failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]:

@@ -12,11 +12,11 @@ from studies.sweeps.sweep import (
     TIME,
     SweepPoint,
     check_within,
+    compute_hit_rate,
     find_falls,
     group_series,
-    hit_rate,
     launch_cold,
-    time_us,
+    read_time_us,
 )
 
 TITLE = "Columns by row pitch and number of rows"
@@ -48,12 +48,12 @@ def measure_points(device: SimDevice) -> Iterator[SweepPoint]:
     for pitch in (size + padding for size in PITCHES for padding in (0, PADDING)):
         for rows in ROWS:
             run = launch_cold(device, KERNEL, 1, rows, "QIi", data, pitch, columns)
-            values = {HITS: hit_rate([run], rows * columns), TIME: time_us(run)}
+            values = {HITS: compute_hit_rate([run], rows * columns), TIME: read_time_us(run)}
             padded = ", padded" if pitch % PITCHES[0] else ""
             yield SweepPoint(f"{rows} rows{padded}", pitch, values)
 
 
-def rows_kept(pitch: float, table: DeviceTable) -> float:
+def count_kept_rows(pitch: float, table: DeviceTable) -> float:
     """Rows whose lines fit the sets that they share."""
     line = table["vl1d.line_bytes"]
     sets = int(table["vl1d.bytes"] / line / table["vl1d.ways"])
@@ -65,7 +65,7 @@ def find_failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]
     wrong: list[str] = []
     for point in points:
         rows = int(point.series.split()[0])
-        is_kept = rows <= rows_kept(point.x, table)
+        is_kept = rows <= count_kept_rows(point.x, table)
         thrashes = not is_kept and point.x % PITCHES[0] == 0
         high = min(most, 100 * WAVE / rows) if thrashes and rows > WAVE else 0 if thrashes else most
         wrong += check_within(point, HITS, most - TOLERATED_POINTS if is_kept else 0, high + 1e-6)

@@ -34,12 +34,12 @@ def measure_points(device: SimDevice) -> Iterator[SweepPoint]:
             runs = [launch_cold(device, f"chain_{length}", 1, waves * SIMDS * WAVE, "i", rounds) for rounds in ROUNDS]
             count = ROUNDS[1] - ROUNDS[0]
 
-            def each(what: str, runs: list[Dispatch] = runs, loops: int = count * waves * SIMDS) -> float:
-                return float(runs[1]["work"][what] - runs[0]["work"][what]) / loops
+            def average_work(counter: str, runs: list[Dispatch] = runs, loops: int = count * waves * SIMDS) -> float:
+                return float(runs[1]["work"][counter] - runs[0]["work"][counter]) / loops
 
             issue = length * table["issue.valu_cycles"] * table["clock.core_mhz"] / table["clock.vector_mhz"]
-            others = (each("salu") + each("flow") - each("jumps")) * table["issue.wave_cycles"]
-            alone = issue + others + each("jumps") * table["issue.branch_cycles"]
+            others = (average_work("salu") + average_work("flow") - average_work("jumps")) * table["issue.wave_cycles"]
+            alone = issue + others + average_work("jumps") * table["issue.branch_cycles"]
             values = {CYCLES: count_cycles(device, *runs) / count, ALONE: alone, ISSUE: issue * waves}
             yield SweepPoint(f"{waves} per SIMD", length, values)
 

@@ -10,10 +10,10 @@ from studies.sweeps.sweep import (
     HITS,
     SweepPoint,
     check_within,
+    compute_hit_rate,
     count_cycles,
     find_falls,
     group_series,
-    hit_rate,
     launch_cold,
 )
 
@@ -47,7 +47,7 @@ def measure_points(device: SimDevice) -> Iterator[SweepPoint]:
             counts = [lines * rounds for rounds in ROUNDS]
             runs = [launch_cold(device, KERNEL, 1, 64 * waves, "Qiii", data, lines, line, count) for count in counts]
             loads = counts[1] - counts[0]
-            values = {HITS: hit_rate(runs, loads * waves), CYCLES: count_cycles(device, *runs) / loads}
+            values = {HITS: compute_hit_rate(runs, loads * waves), CYCLES: count_cycles(device, *runs) / loads}
             yield SweepPoint(f"{waves} wave{'s' if waves > 1 else ''}", share, values)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
-from studies.sweeps.sweep import TIME, SweepPoint, check_within, group_series, launch_cold, time_us
+from studies.sweeps.sweep import TIME, SweepPoint, check_within, group_series, launch_cold, read_time_us
 
 TITLE = "Misaligned streams"
 DEMANDS = """Each wave reads its own consecutive blocks of 64 dwords, displaced by 0 to 124 bytes. Sixteen lanes then
@@ -36,7 +36,7 @@ def measure_points(device: SimDevice) -> Iterator[SweepPoint]:
             values = {
                 LOOK_UPS: counters["TCP_TOTAL_CACHE_ACCESSES"] / loads,
                 REQUESTS: counters["TCP_TCC_READ_REQ"] / loads,
-                TIME: time_us(run),
+                TIME: read_time_us(run),
             }
             yield SweepPoint(name, shift, values)
 

@@ -40,14 +40,14 @@ def measure_points(device: SimDevice) -> Iterator[SweepPoint]:
         run = device.launch(KERNEL, shape, items, "QQII", out, data, side, plane)
         work, points = run["work"], planes * plane
         values = {
-            READS: as_if_endless(work["hbm_read_bytes"] / (POINT_BYTES * points), planes),
-            FABRIC: as_if_endless(work["fabric_read_bytes"] / (POINT_BYTES * points), planes),
+            READS: remove_outer_planes(work["hbm_read_bytes"] / (POINT_BYTES * points), planes),
+            FABRIC: remove_outer_planes(work["fabric_read_bytes"] / (POINT_BYTES * points), planes),
             TIME_EACH: 1000 * (run["duration_ns"] - device.table["issue.launch_ns"]) / points,
         }
         yield SweepPoint("stencil", plane * POINT_BYTES / 1024, values)
 
 
-def as_if_endless(reads: float, planes: int) -> float:
+def remove_outer_planes(reads: float, planes: int) -> float:
     """Reads per point without the outer planes: the least, (planes + 2) / planes, becomes 1, and 3 stays 3."""
     least = (planes + 2) / planes
     return 1 + 2 * (reads - least) / (3 - least)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
-from studies.sweeps.sweep import TIME, KnownFault, SweepPoint, check_within, launch_cold, time_us
+from studies.sweeps.sweep import TIME, KnownFault, SweepPoint, check_within, launch_cold, read_time_us
 
 TITLE = "Work-groups of unequal length"
 DEMANDS = """Every seventh work-group takes sixteen times as long as the others, or the n-th takes n times as long as
@@ -39,21 +39,23 @@ def measure_points(device: SimDevice) -> Iterator[SweepPoint]:
     cus = int(device.table["topology.cus"])
     data = device.core.allocate(4 * ITEMS * cus * PER_CU[-1])
 
-    def equal(groups: int, steps: int, items: int = ITEMS) -> float:
-        return time_us(launch_cold(device, "first_work", groups, items, "Qii", data, groups, steps))
+    def time_equal(groups: int, steps: int, items: int = ITEMS) -> float:
+        return read_time_us(launch_cold(device, "first_work", groups, items, "Qii", data, groups, steps))
 
     for per_cu in PER_CU:
         groups = cus * per_cu
         long = -(-groups // EVERY)
         uneven = launch_cold(device, "few_long", groups, ITEMS, "Qiii", data, EVERY, LONG, SHORT)
         mean = round((long * LONG + (groups - long) * SHORT) / groups)
-        yield _between("every seventh is long", per_cu, time_us(uneven), equal(1, LONG), equal(groups, mean), device)
+        yield _make_bounded_point(
+            "every seventh is long", per_cu, read_time_us(uneven), time_equal(1, LONG), time_equal(groups, mean), device
+        )
         slope = max(1, groups // LONG)
         steps = groups // slope
         triangle = launch_cold(device, "triangle", groups, ITEMS, "Qii", data, slope, 0)
-        shares = equal(1, steps), equal(groups, round(steps / 2))
-        yield _between("one longer than the other", per_cu, time_us(triangle), *shares, device)
-        large, small = equal(groups, LONG // 4), equal(4 * groups, LONG // 4, ITEMS // 4)
+        shares = time_equal(1, steps), time_equal(groups, round(steps / 2))
+        yield _make_bounded_point("one longer than the other", per_cu, read_time_us(triangle), *shares, device)
+        large, small = time_equal(groups, LONG // 4), time_equal(4 * groups, LONG // 4, ITEMS // 4)
         table = device.table
         starts = 4 * groups * table["issue.group_dispatch_cycles"] / table["topology.xcds"] / table["clock.core_mhz"]
         yield SweepPoint(
@@ -61,7 +63,9 @@ def measure_points(device: SimDevice) -> Iterator[SweepPoint]:
         )
 
 
-def _between(name: str, per_cu: int, time: float, longest: float, equal: float, device: SimDevice) -> SweepPoint:
+def _make_bounded_point(
+    name: str, per_cu: int, time: float, longest: float, equal: float, device: SimDevice
+) -> SweepPoint:
     launch = device.table["issue.launch_ns"] / 1000  # is part of both
     low, high = max(longest, equal) * (1 - SLACK), (longest + equal - launch) * (1 + SLACK)
     return SweepPoint(name, per_cu, {TIME: time, LOW: low, HIGH: high})

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.devices import DeviceTable
-from studies.sweeps.sweep import TIME, KnownFault, SweepPoint, check_within, group_series, launch_cold, time_us
+from studies.sweeps.sweep import TIME, KnownFault, SweepPoint, check_within, group_series, launch_cold, read_time_us
 
 TITLE = "Work-groups launched and working"
 DEMANDS = """N work-groups work, of k N that are launched; the others return at their guard. The first N take the
@@ -52,20 +52,22 @@ def measure_points(device: SimDevice) -> Iterator[SweepPoint]:
             spread = launch_cold(device, "every_works", launched, ITEMS, "Qii", data, factor, STEPS)
             table = device.table
             yield SweepPoint(
-                f"first, {share:g} per CU", factor, {TIME: time_us(first), BOUND: arithmetic_us(groups, 1, table)}
+                f"first, {share:g} per CU",
+                factor,
+                {TIME: read_time_us(first), BOUND: compute_arithmetic_us(groups, 1, table)},
             )
-            bound = arithmetic_us(groups, math.gcd(factor, int(table["topology.xcds"])), table)
-            yield SweepPoint(f"every k-th, {share:g} per CU", factor, {TIME: time_us(spread), BOUND: bound})
+            bound = compute_arithmetic_us(groups, math.gcd(factor, int(table["topology.xcds"])), table)
+            yield SweepPoint(f"every k-th, {share:g} per CU", factor, {TIME: read_time_us(spread), BOUND: bound})
 
 
-def arithmetic_us(groups: int, idle: int, table: DeviceTable) -> float:
+def compute_arithmetic_us(groups: int, idle: int, table: DeviceTable) -> float:
     """Time of the vector instructions of the busiest CU if one in `idle` XCDs works, each wave on its own SIMD."""
     of_cu = math.ceil(groups / (table["topology.cus"] / idle))
     instructions = of_cu * WAVES / table["topology.simds_per_cu"] * STEPS * STEP_INSTRUCTIONS
     return instructions * table["issue.valu_cycles"] / table["clock.vector_mhz"]
 
 
-def launching_us(groups: float, table: DeviceTable) -> float:
+def compute_launching_us(groups: float, table: DeviceTable) -> float:
     """What launching work-groups that return at once may cost."""
     waves = groups * WAVES
     rate = max(waves * table["issue.dispatch_cycles"], groups * table["issue.group_dispatch_cycles"])
@@ -80,7 +82,7 @@ def find_failures(points: Sequence[SweepPoint], table: DeviceTable) -> list[str]
         alone = curve[0].values[TIME]
         groups = float(name.split(", ")[1].split()[0]) * table["topology.cus"]
         for point in curve:
-            others = launching_us(groups * (point.x - 1), table) if point.x > 1 else 0
+            others = compute_launching_us(groups * (point.x - 1), table) if point.x > 1 else 0
             idle = math.gcd(int(point.x), int(table["topology.xcds"]))
             few = name.startswith("first") or idle == 1
             high = alone * (1 + SLACK) + others if few else idle * alone * (1 + SLACK) + others

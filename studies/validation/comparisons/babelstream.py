@@ -13,9 +13,9 @@ from studies.validation.frame import (
     DURATION,
     ComparisonRow,
     ComparisonTable,
+    check_worst_error,
     collect_features,
     read_recording,
-    worst_error,
 )
 from studies.validation.timed import TimedValue
 
@@ -43,7 +43,7 @@ SHARED = ("hbm.read_gbps", "hbm.write_gbps", "hbm.peak_gbps")
 
 
 @dataclass(frozen=True)
-class Partition:
+class DevicePartition:
     """A partition of the device: its XCDs, how many such devices ran at once, MB/s of each kernel."""
 
     name: str
@@ -59,22 +59,22 @@ class PartitionBandwidths:
     device: str
     source: str
     elements: int
-    partition: tuple[Partition, ...]
+    partition: tuple[DevicePartition, ...]
 
 
 def build_tables() -> Iterator[ComparisonTable]:
     figures = read_recording("babelstream", PartitionBandwidths)
     for partition in figures.partition:
-        factors = partition_factors(figures.device, partition.xcds, partition.active)
-        constants = partition_constants(figures.device, partition.xcds, partition.active)
+        factors = compute_factors(figures.device, partition.xcds, partition.active)
+        constants = scale_constants(figures.device, partition.xcds, partition.active)
         rows: list[ComparisonRow] = []
         runs: list[Dispatch] = []
         for kernel in STREAMS:
             with bench.open_device(
                 figures.device, "babelstream", constants=constants, values=False, sampling_units=SAMPLING_UNITS
             ) as device:
-                run = _launch(device, kernel, figures.elements)
-            rows += _rows(kernel, figures.elements, partition.mbps[kernel] / 1000, run, factors)
+                run = _launch_stream(device, kernel, figures.elements)
+            rows += _compare_run(kernel, figures.elements, partition.mbps[kernel] / 1000, run, factors)
             runs.append(run)
         bandwidths = [row for row in rows if row.quantity.startswith("stream")]
         yield ComparisonTable(
@@ -84,29 +84,29 @@ def build_tables() -> Iterator[ComparisonTable]:
             tuple(rows),
             "BabelStream",
             collect_features(*runs),
-            (worst_error(bandwidths, WORST_PERCENT if partition.active == 1 else SHARED_PERCENT),),
+            (check_worst_error(bandwidths, WORST_PERCENT if partition.active == 1 else SHARED_PERCENT),),
         )
 
 
-def partition_constants(device: str, xcds: int, active: int) -> dict[str, float]:
+def scale_constants(device: str, xcds: int, active: int) -> dict[str, float]:
     """Overrides of the device table for one of `active` devices with `xcds` XCDs each that share the memory."""
     table = devices.load_device(device)
-    return {key: table[key] * factor for key, factor in partition_factors(device, xcds, active).items()}
+    return {key: table[key] * factor for key, factor in compute_factors(device, xcds, active).items()}
 
 
-def partition_factors(device: str, xcds: int, active: int) -> dict[str, float]:
+def compute_factors(device: str, xcds: int, active: int) -> dict[str, float]:
     """The same as factors of the table's constants."""
     share = xcds / devices.load_device(device)["topology.xcds"]
     return dict.fromkeys(PER_XCD, share) | dict.fromkeys(SHARED, 1 / active)
 
 
-def _launch(device: SimDevice, kernel: str, elements: int) -> Dispatch:
+def _launch_stream(device: SimDevice, kernel: str, elements: int) -> Dispatch:
     arrays = [device.core.allocate(8 * elements) for _ in range(3)]
     per_item = DOT_ELEMENTS if kernel == "dot" else 1
     return device.launch(kernel, (elements // BLOCK // per_item,), (BLOCK,), "QQQq", *arrays, elements)
 
 
-def _rows(
+def _compare_run(
     kernel: str, elements: int, gbps: float, run: Dispatch, factors: Mapping[str, float]
 ) -> Iterator[ComparisonRow]:
     moved, duration = 8.0 * STREAMS[kernel] * elements, run["duration_ns"]

@@ -11,8 +11,8 @@ from studies.validation.frame import (
     ComparisonRow,
     ComparisonTable,
     TableCheck,
+    check_median_error,
     collect_features,
-    median_error,
     read_recorded_rows,
 )
 from studies.validation.points import RecordedPoint
@@ -58,51 +58,51 @@ class CacheBandwidths:
 
 
 def build_tables() -> Iterator[ComparisonTable]:
-    for found in read_recorded_rows("cache_bandwidth", "device", CacheBandwidths):
-        with bench.open_device(found.name, "benches", values=False) as device:
-            for title, points in _measured(device, found):
-                rows = tuple(point.row() for point in points)
+    for bandwidths in read_recorded_rows("cache_bandwidth", "device", CacheBandwidths):
+        with bench.open_device(bandwidths.name, "benches", values=False) as device:
+            for title, points in _measure_patterns(device, bandwidths):
+                rows = tuple(point.build_row() for point in points)
                 yield ComparisonTable(
-                    f"{title} on {found.name}",
-                    found.name,
-                    found.source,
+                    f"{title} on {bandwidths.name}",
+                    bandwidths.name,
+                    bandwidths.source,
                     rows,
                     "reads that caches serve",
                     collect_features(*(run for point in points for run in point.runs)),
-                    _checks(rows),
+                    _make_checks(rows),
                 )
 
 
-def _checks(rows: tuple[ComparisonRow, ...]) -> tuple[TableCheck, ...]:
+def _make_checks(rows: tuple[ComparisonRow, ...]) -> tuple[TableCheck, ...]:
     counted = [row for row in rows if row.allowed is not None]
     if not counted:
         return ()
     within = TableCheck(
-        f"points within {ALLOWED:g} %, of {len(rows)}", _within(rows), len(counted), unit="", at_least=True
+        f"points within {ALLOWED:g} %, of {len(rows)}", _count_within(rows), len(counted), unit="", at_least=True
     )
-    return (median_error(counted, MEDIAN), within)
+    return (check_median_error(counted, MEDIAN), within)
 
 
-def _within(rows: tuple[ComparisonRow, ...]) -> int:
+def _count_within(rows: tuple[ComparisonRow, ...]) -> int:
     return sum(abs(row.error) <= ALLOWED for row in rows)
 
 
-def measure_points(device: SimDevice, found: CacheBandwidths) -> Iterator[RecordedPoint]:
+def measure_points(device: SimDevice, bandwidths: CacheBandwidths) -> Iterator[RecordedPoint]:
     """Every recorded point of one device."""
-    for _, points in _measured(device, found):
+    for _, points in _measure_patterns(device, bandwidths):
         yield from points
 
 
-def _measured(device: SimDevice, found: CacheBandwidths) -> Iterator[tuple[str, list[RecordedPoint]]]:
-    if found.sweep:
-        yield "sweep", list(_sweep(device, found.sweep))
-    if found.shared_parts:
-        yield "shared parts", list(_shared(device, found.shared_parts))
-    if found.wrapped_streams:
-        yield "wrapped streams", list(_wrapped(device, found.wrapped_streams))
+def _measure_patterns(device: SimDevice, bandwidths: CacheBandwidths) -> Iterator[tuple[str, list[RecordedPoint]]]:
+    if bandwidths.sweep:
+        yield "sweep", list(_measure_sweep(device, bandwidths.sweep))
+    if bandwidths.shared_parts:
+        yield "shared parts", list(_measure_shared_parts(device, bandwidths.shared_parts))
+    if bandwidths.wrapped_streams:
+        yield "wrapped streams", list(_measure_wrapped_streams(device, bandwidths.wrapped_streams))
 
 
-def _sweep(device: SimDevice, rows: Sequence[tuple[float, float, float]]) -> Iterator[RecordedPoint]:
+def _measure_sweep(device: SimDevice, rows: Sequence[tuple[float, float, float]]) -> Iterator[RecordedPoint]:
     groups = int(device.table["topology.cus"])
     for kilobytes, spread, speed in rows:
         vectors = int(kilobytes * 1024 / 32)  # of either array
@@ -121,7 +121,7 @@ def _sweep(device: SimDevice, rows: Sequence[tuple[float, float, float]]) -> Ite
         yield RecordedPoint("cache bandwidth, GB/s", f"sweep of {kilobytes:g} kB,", speed, amount, runs, allowed)
 
 
-def _shared(device: SimDevice, rows: Sequence[tuple[float, float]]) -> Iterator[RecordedPoint]:
+def _measure_shared_parts(device: SimDevice, rows: Sequence[tuple[float, float]]) -> Iterator[RecordedPoint]:
     resident = 2 * int(device.table["topology.cus"])
     for kilobytes, speed in rows:
         parts = int(kilobytes // 512)
@@ -135,7 +135,9 @@ def _shared(device: SimDevice, rows: Sequence[tuple[float, float]]) -> Iterator[
         yield RecordedPoint("cache bandwidth, GB/s", f"parts, {kilobytes:g} kB,", speed, amount, runs, ALLOWED)
 
 
-def _wrapped(device: SimDevice, rows: Sequence[tuple[str, int, int, int, float]]) -> Iterator[RecordedPoint]:
+def _measure_wrapped_streams(
+    device: SimDevice, rows: Sequence[tuple[str, int, int, int, float]]
+) -> Iterator[RecordedPoint]:
     buffers = [device.core.allocate(64 << 20) for _ in range(4)]
     for kernel, kilobytes, block, per_cu, speed in rows:
         elements = LENGTHS[kilobytes]

@@ -49,20 +49,20 @@ class RecordedPeaks:
 def build_tables() -> Iterator[ComparisonTable]:
     for figures in read_recorded_rows("ceilings", "device", RecordedPeaks):
         with bench.open_device(figures.name, "ceilings") as device:
-            points = list(_points(device, figures))
-        rows = tuple(point.row() for point in points)
+            points = list(_measure_points(device, figures))
+        rows = tuple(point.build_row() for point in points)
         used = collect_features(*(point.runs[0] for point in points))
         title = f"ceilings of {figures.name}"
         yield ComparisonTable(title, figures.name, figures.source, rows, "one instruction of one unit", used)
 
 
-def _points(device: SimDevice, figures: RecordedPeaks) -> Iterator[RecordedPoint]:
+def _measure_points(device: SimDevice, figures: RecordedPeaks) -> Iterator[RecordedPoint]:
     waves = int(device.table["topology.cus"]) * BLOCK // 64
     for kernel, peak in figures.gflops.items():
         rounds, operations, count = KERNELS[kernel]
-        done = float(waves * rounds * count * operations)
+        total_operations = float(waves * rounds * count * operations)
         runs = _launch_pair(device, kernel, rounds)
-        yield RecordedPoint("peak, GFLOP/s", kernel, peak, done, runs, figures.allowed)
+        yield RecordedPoint("peak, GFLOP/s", kernel, peak, total_operations, runs, figures.allowed)
     runs, moved = _launch_pair(device, "lds", LDS_ROUNDS), float(waves * LDS_ROUNDS * LDS_BYTES)
     for name in LDS_NAMES:
         if name in figures.gbps:

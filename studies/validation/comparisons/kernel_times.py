@@ -59,7 +59,7 @@ def build_tables() -> Iterator[ComparisonTable]:
     yield from compare_benchmarks("kernel_times", "benchmarks of one or two kernels", BENCHMARKS, BOUNDS)
 
 
-def _vectoradd(device: SimDevice, count: int) -> TimedCall:
+def _call_vectoradd(device: SimDevice, count: int) -> TimedCall:
     arrays = allocate_arrays(device, *[FLOAT * count] * 3)
     return launch_warm(
         device,
@@ -68,21 +68,21 @@ def _vectoradd(device: SimDevice, count: int) -> TimedCall:
     )
 
 
-def _copy(device: SimDevice, megabytes: int) -> TimedCall:
+def _call_copy(device: SimDevice, megabytes: int) -> TimedCall:
     size = megabytes << 20
     arrays = allocate_arrays(device, size, size)
     groups = min(count_groups(size // 16), 8 * int(device.table["topology.cus"]))
     return launch_warm(device, 2.0 * size, lambda: device.launch("copy", (groups,), (256,), "QQQ", *arrays, size // 16))
 
 
-def _relu(device: SimDevice, count: int) -> TimedCall:
+def _call_relu(device: SimDevice, count: int) -> TimedCall:
     arrays = allocate_arrays(device, *[FLOAT * count] * 2)
     return launch_warm(
         device, 8.0 * count, lambda: device.launch("relu", (count_groups(count),), (256,), "iQQ", count, *arrays)
     )
 
 
-def _transpose(device: SimDevice, width: int) -> TimedCall:
+def _call_transpose(device: SimDevice, width: int) -> TimedCall:
     to, source = allocate_arrays(device, *[FLOAT * width * width] * 2)
     quarter, tiles = width // 4, width // 64
     arguments = (to, source, 0, quarter, quarter, tiles, 0, 0)
@@ -94,7 +94,7 @@ def _transpose(device: SimDevice, width: int) -> TimedCall:
     )
 
 
-def _floydwarshall(device: SimDevice, nodes: int) -> TimedCall:
+def _call_floydwarshall(device: SimDevice, nodes: int) -> TimedCall:
     """One launch per node. Only EXAMPLE_STEPS are simulated, weighted for their neighbours; numpy does the others."""
     random = np.random.default_rng(SEED)
     distance = random.integers(1, 101, (nodes, nodes), np.uint32)
@@ -103,12 +103,12 @@ def _floydwarshall(device: SimDevice, nodes: int) -> TimedCall:
     groups = (nodes + 7) // 8
     steps = [step for step in EXAMPLE_STEPS if step < nodes]
     ends = [(low + high) / 2 for low, high in itertools.pairwise(steps)] + [float(nodes)]
-    done, begin = 0, 0.0
+    computed_steps, begin = 0, 0.0
     dispatches = []
     for step, end in zip(steps, ends, strict=True):
-        for through in range(done, step):
+        for through in range(computed_steps, step):
             np.minimum(distance, distance[:, through, None] + distance[None, through, :], out=distance)
-        done = step
+        computed_steps = step
         device.core.write(at, distance.view(np.uint8).reshape(-1))
         run = device.launch("floydwarshall", (groups, groups), (8, 8), "QQII", at, path, nodes, step)
         dispatches.append((run, end - begin))
@@ -116,14 +116,14 @@ def _floydwarshall(device: SimDevice, nodes: int) -> TimedCall:
     return TimedCall(dispatches, [distance.nbytes] * 2)
 
 
-def _fir(device: SimDevice, length: int, taps: int) -> TimedCall:
+def _call_fir(device: SimDevice, length: int, taps: int) -> TimedCall:
     arrays = allocate_arrays(device, FLOAT * length, FLOAT * taps, FLOAT * length, FLOAT * taps)
     return launch_warm(
         device, 8.0 * length, lambda: device.launch("fir", (length // 256,), (256,), "QQQQI", *arrays, taps)
     )
 
 
-def _kmeans(device: SimDevice, points: int, count: int) -> TimedCall:
+def _call_kmeans(device: SimDevice, points: int, count: int) -> TimedCall:
     clusters = 5
     arrays = allocate_arrays(device, FLOAT * points * count, FLOAT * clusters * count, FLOAT * points)
     numbers = (points, clusters, count, 0, points)
@@ -134,23 +134,23 @@ def _kmeans(device: SimDevice, points: int, count: int) -> TimedCall:
     )
 
 
-def _atax(device: SimDevice, width: int) -> TimedCall:
+def _call_atax(device: SimDevice, width: int) -> TimedCall:
     """Two vector fills and two matrix-vector products."""
     matrix, vector, sums, result = allocate_arrays(device, FLOAT * width * width, *[FLOAT * width] * 3)
 
-    def launch(kernel: str, operand: int, steps: int) -> Dispatch:
+    def launch_product(kernel: str, operand: int, steps: int) -> Dispatch:
         arguments = (matrix, operand, sums, width, width, steps)
         return device.launch(kernel, (count_groups(width),), (256,), "QQQiii", *arguments)
 
     in_part = functools.partial(launch_in_part, device, FLOAT * width * width, width, 256)
-    rows = functools.partial(launch, "atax_rows", vector)
+    rows = functools.partial(launch_product, "atax_rows", vector)
     rows(width)  # an earlier call
     dispatches = in_part(rows, warm=False)
-    dispatches += in_part(functools.partial(launch, "atax_columns", result), warm=False)
+    dispatches += in_part(functools.partial(launch_product, "atax_columns", result), warm=False)
     return TimedCall(dispatches, fills=2)
 
 
-def _stencil(device: SimDevice, width: int) -> TimedCall:
+def _call_stencil(device: SimDevice, width: int) -> TimedCall:
     pitch = (width + 2 + 15) // 16 * 16
     arrays = allocate_arrays(device, *[FLOAT * (width + 2) * pitch] * 2)
     shape = (width // 16, width // 64)
@@ -161,7 +161,7 @@ def _stencil(device: SimDevice, width: int) -> TimedCall:
     )
 
 
-def _product(device: SimDevice, width: int) -> TimedCall:
+def _call_product(device: SimDevice, width: int) -> TimedCall:
     tiles = width // 32
     size = FLOAT * width * width
     left, right, product, tile = allocate_arrays(device, size, size, size, tiles * tiles * 4096)
@@ -178,7 +178,7 @@ def _product(device: SimDevice, width: int) -> TimedCall:
     )
 
 
-def _nbody(device: SimDevice, bodies: int) -> TimedCall:
+def _call_nbody(device: SimDevice, bodies: int) -> TimedCall:
     position, velocity, tile, *new = allocate_arrays(device, *[4 * FLOAT * bodies] * 5)
     groups, arguments = bodies // 256, (0.005, 50.0, tile, *new)
     return TimedCall(
@@ -195,15 +195,15 @@ def _nbody(device: SimDevice, bodies: int) -> TimedCall:
 
 
 BENCHMARKS: dict[str, Callable[..., TimedCall]] = {
-    "vectoradd": _vectoradd,
-    "copy": _copy,
-    "matrixtranspose": _transpose,
-    "floydwarshall": _floydwarshall,
-    "fir": _fir,
-    "kmeans": _kmeans,
-    "atax": _atax,
-    "relu": _relu,
-    "stencil2d": _stencil,
-    "matrixmultiplication": _product,
-    "nbody": _nbody,
+    "vectoradd": _call_vectoradd,
+    "copy": _call_copy,
+    "matrixtranspose": _call_transpose,
+    "floydwarshall": _call_floydwarshall,
+    "fir": _call_fir,
+    "kmeans": _call_kmeans,
+    "atax": _call_atax,
+    "relu": _call_relu,
+    "stencil2d": _call_stencil,
+    "matrixmultiplication": _call_product,
+    "nbody": _call_nbody,
 }

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.native_core import Dispatch
 from studies.validation import bench
-from studies.validation.frame import ComparisonRow, ComparisonTable, collect_features, median_error, read_recorded_rows
+from studies.validation.frame import (
+    ComparisonRow,
+    ComparisonTable,
+    check_median_error,
+    collect_features,
+    read_recorded_rows,
+)
 from studies.validation.timed import TimedValue
 
 TITLE = "Laplacian variants"
@@ -60,17 +66,17 @@ def build_tables() -> Iterator[ComparisonTable]:
     used: frozenset[str] = frozenset()
     for variant in read_recorded_rows("laplacian", "variant", LaplacianVariant):
         with bench.open_device(DEVICE, "laplacian", values=False) as device:
-            dispatches = _launch(device, variant)
-        rows += _compare(variant, dispatches)
+            dispatches = _launch_variant(device, variant)
+        rows += _compare_variant(variant, dispatches)
         used |= collect_features(*dispatches)
     bandwidth = [row for row in rows if row.quantity.startswith("effective bandwidth")]
-    check = median_error(bandwidth, BANDWIDTH_PERCENT, "median error of the bandwidth")
+    check = check_median_error(bandwidth, BANDWIDTH_PERCENT, "median error of the bandwidth")
     yield ComparisonTable(
         "Laplacian variants", DEVICE, SOURCE, tuple(rows), "seven-point stencil of doubles", used, (check,)
     )
 
 
-def _launch(device: SimDevice, variant: LaplacianVariant) -> list[Dispatch]:
+def _launch_variant(device: SimDevice, variant: LaplacianVariant) -> list[Dispatch]:
     nx, ny, _ = variant.size
     block = variant.block
     f, u = (device.core.allocate(nx * ny * PLANES * BYTES) for _ in range(2))
@@ -86,18 +92,18 @@ def _launch(device: SimDevice, variant: LaplacianVariant) -> list[Dispatch]:
     return [device.launch(variant.kernel, shape, block, layout + "i", *grid, first) for first in rows]
 
 
-def _ideal(size: tuple[int, int, int]) -> tuple[int, int]:
+def _compute_least_bytes(size: tuple[int, int, int]) -> tuple[int, int]:
     """Least bytes read and written, each point read once; corners and edges are not needed."""
     nx, ny, nz = size
     edges = 8 + 4 * (nx - 2) + 4 * (ny - 2) + 4 * (nz - 2)
     return (nx * ny * nz - edges) * BYTES, (nx - 2) * (ny - 2) * (nz - 2) * BYTES
 
 
-def _compare(variant: LaplacianVariant, dispatches: list[Dispatch]) -> Iterator[ComparisonRow]:
+def _compare_variant(variant: LaplacianVariant, dispatches: list[Dispatch]) -> Iterator[ComparisonRow]:
     nx, ny, nz = variant.size
     counters = {name: sum(d["counters"][name] for d in dispatches) for name in dispatches[0]["counters"]}
-    read, written = _ideal((nx, ny, PLANES))
-    all_read, all_written = _ideal((nx, ny, nz))
+    read, written = _compute_least_bytes((nx, ny, PLANES))
+    all_read, all_written = _compute_least_bytes((nx, ny, nz))
     # Inner planes are read `again` times beyond the first; the outer two are used once, so they cannot lose reuse.
     again = (counters["FETCH_SIZE"] * 1024 / read - 1) * PLANES / (PLANES - 2)
     fetch = all_read * (1 + again * (nz - 2) / nz)
@@ -125,5 +131,5 @@ def _compare(variant: LaplacianVariant, dispatches: list[Dispatch]) -> Iterator[
     yield ComparisonRow("L2_Cache_Hit_Rate", variant.l2_hit_percent, hit, points, points=True, label=label)
     if variant.bandwidth_gbps is not None:
         timed = TimedValue(tuple(dispatches), read + written, inverted=False, weights=(1.0,) * len(dispatches))
-        rate = timed.value([d["duration_ns"] for d in dispatches], {})
+        rate = timed.compute_value([d["duration_ns"] for d in dispatches], {})
         yield ComparisonRow("effective bandwidth, GB/s", variant.bandwidth_gbps, rate, label=label, timed=timed)

@@ -38,29 +38,29 @@ class LatencyCurve:
 
 
 def build_tables() -> Iterator[ComparisonTable]:
-    for found in read_recorded_rows("latency", "device", LatencyCurve):
-        with bench.open_device(found.name, "benches") as device:
-            points = list(measure_points(device, found))
-        rows = tuple(point.row() for point in points)
+    for curve in read_recorded_rows("latency", "device", LatencyCurve):
+        with bench.open_device(curve.name, "benches") as device:
+            points = list(measure_points(device, curve))
+        rows = tuple(point.build_row() for point in points)
         used = collect_features(*(run for point in points for run in point.runs))
-        yield ComparisonTable(f"latency on {found.name}", found.name, found.source, rows, "pointer chase", used)
+        yield ComparisonTable(f"latency on {curve.name}", curve.name, curve.source, rows, "pointer chase", used)
 
 
-def measure_points(device: SimDevice, found: LatencyCurve) -> Iterator[RecordedPoint]:
+def measure_points(device: SimDevice, curve: LatencyCurve) -> Iterator[RecordedPoint]:
     """One point per recorded buffer size; level `hbm` uses loads of lines that no cache holds yet."""
     mhz = device.table["clock.core_mhz"]
-    fresh = _fresh(device)
-    for level, kilobytes, cycles in found.rows:
-        runs, steps = fresh if level == "hbm" else _cycling(device, round(kilobytes * 1024 / LINE_BYTES))
+    fresh = _chase_fresh_lines(device)
+    for level, kilobytes, cycles in curve.rows:
+        runs, steps = fresh if level == "hbm" else _chase_cycle(device, round(kilobytes * 1024 / LINE_BYTES))
         amount = steps * 1000 / mhz
         yield RecordedPoint("load latency, cycles", f"{level}, {kilobytes:g} kB,", cycles, amount, runs, ALLOWED, True)
 
 
-def _chase(device: SimDevice, start: int, steps: int) -> Dispatch:
+def _launch_chase(device: SimDevice, start: int, steps: int) -> Dispatch:
     return device.launch("chase", (1,), (1,), "QQi", start, start, steps)
 
 
-def _cycling(device: SimDevice, lines: int) -> tuple[tuple[Dispatch, ...], int]:
+def _chase_cycle(device: SimDevice, lines: int) -> tuple[tuple[Dispatch, ...], int]:
     """One and three laps around a cycle, after a warm-up lap: their difference is two laps with warm caches."""
     order = np.random.default_rng(SEED).permutation(lines).astype(np.uint64)
     buffer = device.core.allocate(lines * LINE_BYTES)
@@ -69,12 +69,12 @@ def _cycling(device: SimDevice, lines: int) -> tuple[tuple[Dispatch, ...], int]:
     device.core.write(buffer, chain.view(np.uint8).reshape(-1))
     start = buffer + int(order[0]) * LINE_BYTES
     once = (lines + 31) // 32 * 32
-    _, *runs = (_chase(device, start, count) for count in (once, once, 3 * once))
+    _, *runs = (_launch_chase(device, start, count) for count in (once, once, 3 * once))
     device.core.release(buffer)
     return tuple(runs), 2 * once
 
 
-def _fresh(device: SimDevice) -> tuple[tuple[Dispatch, ...], int]:
+def _chase_fresh_lines(device: SimDevice) -> tuple[tuple[Dispatch, ...], int]:
     """Two chains through lines of a large buffer, each line touched once."""
     random = np.random.default_rng(SEED)
     order = random.choice(SPREAD_LINES, sum(FRESH_STEPS) + 2, replace=False)
@@ -83,8 +83,8 @@ def _fresh(device: SimDevice) -> tuple[tuple[Dispatch, ...], int]:
     for here, there in itertools.pairwise(address):
         device.core.write(int(here), np.array([there]).view(np.uint8))
     runs = (
-        _chase(device, int(address[0]), FRESH_STEPS[0]),
-        _chase(device, int(address[FRESH_STEPS[0] + 1]), FRESH_STEPS[1]),
+        _launch_chase(device, int(address[0]), FRESH_STEPS[0]),
+        _launch_chase(device, int(address[FRESH_STEPS[0] + 1]), FRESH_STEPS[1]),
     )
     device.core.release(buffer)
     return runs, FRESH_STEPS[1] - FRESH_STEPS[0]

@@ -12,7 +12,7 @@ from studies.validation.calls import (
     OPTIONS,
     TimedCall,
     allocate_arrays,
-    call_row,
+    compare_call,
     count_groups,
     launch_in_part,
 )
@@ -20,9 +20,9 @@ from studies.validation.frame import (
     ComparisonRow,
     ComparisonTable,
     TableCheck,
+    check_mean_error,
+    check_rank_correlation,
     collect_features,
-    mean_error,
-    rank_correlation,
     read_recording,
 )
 from studies.validation.points import RecordedPoint
@@ -68,33 +68,39 @@ class LaunchChains:
 
 
 def build_tables() -> Iterator[ComparisonTable]:
-    found = read_recording(KERNELS, LaunchChains)
+    recording = read_recording(KERNELS, LaunchChains)
 
-    def table(
+    def make_table(
         title: str, kernels: str, rows: Sequence[ComparisonRow], runs: Sequence[Dispatch], *checks: TableCheck
     ) -> ComparisonTable:
-        return ComparisonTable(title, found.device, found.source, tuple(rows), kernels, collect_features(*runs), checks)
+        return ComparisonTable(
+            title, recording.device, recording.source, tuple(rows), kernels, collect_features(*runs), checks
+        )
 
-    points = list(_empty(found))
-    rows = [point.row() for point in points]
+    points = list(_measure_empty_kernels(recording))
+    rows = [point.build_row() for point in points]
     runs = [run for point in points for run in point.runs]
-    yield table("empty kernels", "empty kernel", rows, runs, mean_error(rows, EMPTY_PERCENT))
-    loops = [_compare_loop(found.device, *row) for row in found.fma]
+    yield make_table("empty kernels", "empty kernel", rows, runs, check_mean_error(rows, EMPTY_PERCENT))
+    loops = [_compare_loop(recording.device, *row) for row in recording.fma]
     rows, runs = [row for row, _ in loops], [run for _, used in loops for run in used]
-    yield table("FMA loops of one group", "loop of FMA", rows, runs, mean_error(rows, LOOP_PERCENT))
+    yield make_table("FMA loops of one group", "loop of FMA", rows, runs, check_mean_error(rows, LOOP_PERCENT))
     chains = [
-        chain for width in dict.fromkeys(row[1] for row in found.jacobi) for chain in _compare_chains(found, width)
+        chain
+        for width in dict.fromkeys(row[1] for row in recording.jacobi)
+        for chain in _compare_chains(recording, width)
     ]
     rows, runs = [row for row, _ in chains], [run for _, used in chains for run in used]
-    correlation = rank_correlation(rows, LEAST_CORRELATION)
-    yield table("chains of stencils", "chain of stencils", rows, runs, mean_error(rows, CHAIN_PERCENT), correlation)
+    correlation = check_rank_correlation(rows, LEAST_CORRELATION)
+    yield make_table(
+        "chains of stencils", "chain of stencils", rows, runs, check_mean_error(rows, CHAIN_PERCENT), correlation
+    )
 
 
-def _empty(found: LaunchChains) -> Iterator[RecordedPoint]:
+def _measure_empty_kernels(recording: LaunchChains) -> Iterator[RecordedPoint]:
     """The time of all groups but the first, us."""
-    with bench.open_device(found.device, KERNELS, "-O2", **OPTIONS) as device:
+    with bench.open_device(recording.device, KERNELS, "-O2", **OPTIONS) as device:
         alone: dict[int, tuple[Dispatch, float]] = {}
-        for items, groups, microseconds in found.empty:
+        for items, groups, microseconds in recording.empty:
             run = device.launch("nothing", (groups,), (items,), "")
             if groups == 1:
                 alone[items] = run, microseconds
@@ -117,20 +123,20 @@ def _compare_loop(name: str, items: int, count: int, microseconds: float) -> tup
             lambda n: device.launch("fma_chains", (1,), (items,), "Qi", out, n),
             warm=False,
         )
-        row = call_row(f"{items} work-items, {count} FMA", TimedCall(launched), microseconds, device)
+        row = compare_call(f"{items} work-items, {count} FMA", TimedCall(launched), microseconds, device)
     return row, [run for run, _ in launched]
 
 
-def _compare_chains(found: LaunchChains, width: int) -> Iterator[tuple[ComparisonRow, list[Dispatch]]]:
+def _compare_chains(recording: LaunchChains, width: int) -> Iterator[tuple[ComparisonRow, list[Dispatch]]]:
     """The chains of one width: their launches are the same."""
-    with bench.open_device(found.device, KERNELS, "-O2", **OPTIONS) as device:
+    with bench.open_device(recording.device, KERNELS, "-O2", **OPTIONS) as device:
         grids = allocate_arrays(device, *[FLOAT * width**2] * 2)
         tiles = count_groups(width - 2, TILE)
         runs = [
             device.launch("jacobi_2d", (tiles, tiles), (TILE, TILE), "QQi", *(grids if even else grids[::-1]), width)
             for even in (True, False, True, False)
         ]
-        for launches, _, microseconds in (row for row in found.jacobi if row[1] == width):
+        for launches, _, microseconds in (row for row in recording.jacobi if row[1] == width):
             later = (launches - 2) / 2
             call = TimedCall(list(zip(runs, (1.0, 1.0, later, later), strict=True)))
-            yield call_row(f"{launches} launches, width {width}", call, microseconds, device), runs
+            yield compare_call(f"{launches} launches, width {width}", call, microseconds, device), runs

@@ -56,14 +56,14 @@ def build_tables() -> Iterator[ComparisonTable]:
     yield from compare_benchmarks("microbench", "loops of one unit or effect", BENCHMARKS, BOUNDS)
 
 
-def _atomic_throughput(device: SimDevice, items: int) -> TimedCall:
+def _call_atomic_throughput(device: SimDevice, items: int) -> TimedCall:
     """All to one counter."""
     (counter,) = allocate_arrays(device, FLOAT)
     run = device.launch("atomic_adds", (count_groups(items),), (GROUP,), "Qii", counter, 1, TURNS)
     return TimedCall([(run, 1)], fills=1)
 
 
-def _branch_divergence(device: SimDevice, items: int) -> TimedCall:
+def _call_branch_divergence(device: SimDevice, items: int) -> TimedCall:
     (data,) = allocate_arrays(device, FLOAT * items)
     shape = (count_groups(items),)
     dispatches = launch_in_part(
@@ -76,20 +76,20 @@ def _branch_divergence(device: SimDevice, items: int) -> TimedCall:
     return TimedCall(dispatches, [FLOAT * items])
 
 
-def _loop(kernel: str, bytes_each: int, few: int) -> Callable[[SimDevice, int], TimedCall]:
+def _make_loop_call(kernel: str, bytes_each: int, few: int) -> Callable[[SimDevice, int], TimedCall]:
     """A loop without memory."""
 
-    def call(device: SimDevice, turns: int) -> TimedCall:
+    def call_loop(device: SimDevice, turns: int) -> TimedCall:
         (out,) = allocate_arrays(device, bytes_each * LOOPS * GROUP)
         launched = launch_in_part(
             device, 0, turns, few, lambda n: device.launch(kernel, (LOOPS,), (GROUP,), "ixxxxQ", n, out), warm=False
         )
         return TimedCall(launched)
 
-    return call
+    return call_loop
 
 
-def _global_bandwidth(device: SimDevice, size: int) -> TimedCall:
+def _call_global_bandwidth(device: SimDevice, size: int) -> TimedCall:
     arrays, count = allocate_arrays(device, size, size), size // FLOAT
     return launch_warm(
         device,
@@ -98,10 +98,10 @@ def _global_bandwidth(device: SimDevice, size: int) -> TimedCall:
     )
 
 
-def _cache_bandwidth(items: int, turns: int) -> Callable[[SimDevice, int], TimedCall]:
+def _make_cache_call(items: int, turns: int) -> Callable[[SimDevice, int], TimedCall]:
     """Reads of one small array by all work-items, one element further in each turn."""
 
-    def call(device: SimDevice, size: int) -> TimedCall:
+    def call_cached_reads(device: SimDevice, size: int) -> TimedCall:
         data, out = allocate_arrays(device, size, FLOAT * items)
         shape = (count_groups(items),)
         launched = launch_in_part(
@@ -113,10 +113,10 @@ def _cache_bandwidth(items: int, turns: int) -> Callable[[SimDevice, int], Timed
         )
         return TimedCall(launched)
 
-    return call
+    return call_cached_reads
 
 
-def _mem_latency(device: SimDevice, length: int) -> TimedCall:
+def _call_mem_latency(device: SimDevice, length: int) -> TimedCall:
     """One wave, each lane of which follows one random cycle through the array from an element of its own."""
     order = np.random.default_rng(SEED).permutation(length)
     chain = np.zeros(length, np.int32)
@@ -129,7 +129,7 @@ def _mem_latency(device: SimDevice, length: int) -> TimedCall:
     )
 
 
-def _occupancy_sweep(device: SimDevice, items: int) -> TimedCall:
+def _call_occupancy_sweep(device: SimDevice, items: int) -> TimedCall:
     (data,) = allocate_arrays(device, FLOAT * items)
     shape = (count_groups(items),)
     return TimedCall(
@@ -143,7 +143,7 @@ def _occupancy_sweep(device: SimDevice, items: int) -> TimedCall:
     )
 
 
-def _shared_bandwidth(device: SimDevice, size: int) -> TimedCall:
+def _call_shared_bandwidth(device: SimDevice, size: int) -> TimedCall:
     arrays, count = allocate_arrays(device, size, size), size // FLOAT
     shape = (count_groups(count),)
     return TimedCall(
@@ -160,16 +160,16 @@ def _shared_bandwidth(device: SimDevice, size: int) -> TimedCall:
 
 
 BENCHMARKS: dict[str, Callable[..., TimedCall]] = {
-    "atomic_throughput": _atomic_throughput,
-    "branch_divergence": _branch_divergence,
-    "fp32_throughput": _loop("fma_float", FLOAT, 256),
-    "fp64_throughput": _loop("fma_double", 2 * FLOAT, 256),
-    "int_throughput": _loop("multiply_add_int", FLOAT, 256),
-    "sfun_throughput": _loop("sines", FLOAT, 16),
-    "global_bandwidth": _global_bandwidth,
-    "l1_cache_bw": _cache_bandwidth(65_536, 1000),
-    "l2_cache_bw": _cache_bandwidth(262_144, 500),
-    "mem_latency": _mem_latency,
-    "occupancy_sweep": _occupancy_sweep,
-    "shared_bandwidth": _shared_bandwidth,
+    "atomic_throughput": _call_atomic_throughput,
+    "branch_divergence": _call_branch_divergence,
+    "fp32_throughput": _make_loop_call("fma_float", FLOAT, 256),
+    "fp64_throughput": _make_loop_call("fma_double", 2 * FLOAT, 256),
+    "int_throughput": _make_loop_call("multiply_add_int", FLOAT, 256),
+    "sfun_throughput": _make_loop_call("sines", FLOAT, 16),
+    "global_bandwidth": _call_global_bandwidth,
+    "l1_cache_bw": _make_cache_call(65_536, 1000),
+    "l2_cache_bw": _make_cache_call(262_144, 500),
+    "mem_latency": _call_mem_latency,
+    "occupancy_sweep": _call_occupancy_sweep,
+    "shared_bandwidth": _call_shared_bandwidth,
 }

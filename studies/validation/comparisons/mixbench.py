@@ -13,11 +13,11 @@ from studies.validation.frame import (
     ComparisonRow,
     ComparisonTable,
     TableCheck,
+    check_median_error,
+    check_worst_error,
     collect_features,
-    median_error,
-    metric_rows,
+    compare_metrics,
     read_recording,
-    worst_error,
 )
 from studies.validation.timed import TimedValue
 
@@ -73,34 +73,34 @@ def build_tables() -> Iterator[ComparisonTable]:
     figures = read_recording("mixbench", MixbenchCounters)
     with bench.open_device(figures.device, "mixbench", FLAGS, values=False) as device:
         data = device.core.allocate(BYTES)
-        for found in figures.type:
-            runs = {int(row[0]): _run(device, data, found.name, int(row[0])) for row in found.rows}
-            yield _table(figures, found, runs)
+        for mix_type in figures.type:
+            runs = {int(row[0]): _launch_mix(device, data, mix_type.name, int(row[0])) for row in mix_type.rows}
+            yield _make_table(figures, mix_type, runs)
 
 
-def _run(device: SimDevice, data: int, kind: str, steps: int) -> Dispatch:
+def _launch_mix(device: SimDevice, data: int, kind: str, steps: int) -> Dispatch:
     layout = SEEDS[kind] + "Q"
     seeds = [1] * (len(layout.replace("4x", "")) - 1)
     return device.launch(f"mix_{kind}_{steps}", (GROUPS,), (BLOCK,), layout, *seeds, data)
 
 
-def _table(figures: MixbenchCounters, found: MixbenchType, runs: dict[int, Dispatch]) -> ComparisonTable:
+def _make_table(figures: MixbenchCounters, mix_type: MixbenchType, runs: dict[int, Dispatch]) -> ComparisonTable:
     times: list[ComparisonRow] = []
     rows: list[ComparisonRow] = []
-    for values in found.rows:
+    for values in mix_type.rows:
         figure = dict(zip(figures.columns, values, strict=True)) | dict.fromkeys(figures.zeros, 0)
         steps, duration, products = int(figure.pop("N")), figure.pop(DURATION), figure.pop("FMA")
-        figure |= {f"SQ_INSTS_VALU_FMA_{kind}": products * (kind == found.fma) for kind in FMA}
+        figure |= {f"SQ_INSTS_VALU_FMA_{kind}": products * (kind == mix_type.fma) for kind in FMA}
         label = f"N = {steps}"
         timed = TimedValue((runs[steps],))
         times.append(
             ComparisonRow(DURATION, duration, runs[steps]["duration_ns"], WORST_PERCENT, label=label, timed=timed)
         )
-        rows += _counted(figure, runs[steps]["counters"], label)
-        rows += _metrics(figure, duration, runs[steps], label)
-    checks = (median_error(times, MEDIAN_PERCENT), worst_error(times, WORST_PERCENT), _knee(times))
+        rows += _compare_counters(figure, runs[steps]["counters"], label)
+        rows += _compare_metrics(figure, duration, runs[steps], label)
+    checks = (check_median_error(times, MEDIAN_PERCENT), check_worst_error(times, WORST_PERCENT), _check_knee(times))
     return ComparisonTable(
-        f"mixbench {found.name}",
+        f"mixbench {mix_type.name}",
         figures.device,
         figures.source,
         (*times, *rows),
@@ -110,7 +110,7 @@ def _table(figures: MixbenchCounters, found: MixbenchType, runs: dict[int, Dispa
     )
 
 
-def _counted(figure: dict[str, float], ours: dict[str, float], label: str) -> Iterator[ComparisonRow]:
+def _compare_counters(figure: dict[str, float], ours: dict[str, float], label: str) -> Iterator[ComparisonRow]:
     for name in EXACT:
         if figure[name]:
             yield ComparisonRow(name, figure[name], ours[name], 0.0, label=label)
@@ -121,24 +121,24 @@ def _counted(figure: dict[str, float], ours: dict[str, float], label: str) -> It
     )
 
 
-def _metrics(figure: dict[str, float], duration: float, run: Dispatch, label: str) -> Iterator[ComparisonRow]:
+def _compare_metrics(figure: dict[str, float], duration: float, run: Dispatch, label: str) -> Iterator[ComparisonRow]:
     """The vendor's formulas evaluated on the recorded counters and on ours."""
     ours = run["counters"]
     alike = abs(ours["SQ_INSTS"] / figure["SQ_INSTS"] - 1) <= ALIKE
-    for row in metric_rows(figure, duration, ours, run["duration_ns"], ARCH):
+    for row in compare_metrics(figure, duration, ours, run["duration_ns"], ARCH):
         if row.quantity != "IPC" or alike:
             allowed = HIT_POINTS if row.points else ALLOWED.get(row.quantity, WORST_PERCENT)
             yield replace(row, allowed=allowed, label=label)
 
 
-def _knee(times: list[ComparisonRow]) -> TableCheck:
+def _check_knee(times: list[ComparisonRow]) -> TableCheck:
     """Distance of our knee from the recorded one, in per cent of the recorded N."""
     steps = [int(row.label.removeprefix("N = ")) for row in times]
 
-    def at(values: list[float]) -> float:
+    def locate_knee(values: list[float]) -> float:
         reached = next(i for i, value in enumerate(values) if value >= KNEE * values[0])
         low, high = values[reached - 1], values[reached]
         return steps[reached - 1] + (steps[reached] - steps[reached - 1]) * (KNEE * values[0] - low) / (high - low)
 
-    theirs, ours = at([row.recorded for row in times]), at([row.ours for row in times])
+    theirs, ours = locate_knee([row.recorded for row in times]), locate_knee([row.ours for row in times])
     return TableCheck("distance of the knee", 100 * abs(ours - theirs) / theirs, KNEE_PERCENT)

@@ -10,7 +10,7 @@ import numpy as np
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.native_core import Dispatch
 from studies.validation import bench
-from studies.validation.frame import ComparisonTable, collect_features, mean_error, read_recorded_rows
+from studies.validation.frame import ComparisonTable, check_mean_error, collect_features, read_recorded_rows
 from studies.validation.points import RecordedPoint
 
 TITLE = "Latency by level"
@@ -39,20 +39,20 @@ class LevelLatencies:
 
 
 def build_tables() -> Iterator[ComparisonTable]:
-    for found in read_recorded_rows("mt4g", "device", LevelLatencies):
-        with bench.open_device(found.name, "mt4g") as device:
-            points = list(_points(device, found))
-        rows = tuple(point.row() for point in points)
+    for latencies in read_recorded_rows("mt4g", "device", LevelLatencies):
+        with bench.open_device(latencies.name, "mt4g") as device:
+            points = list(_measure_points(device, latencies))
+        rows = tuple(point.build_row() for point in points)
         used = collect_features(*(run for point in points for run in point.runs))
-        checks = (mean_error(rows, MEAN_PERCENT),)
-        title = f"levels of {found.name}"
-        yield ComparisonTable(title, found.name, found.source, rows, "chase within a level", used, checks)
+        checks = (check_mean_error(rows, MEAN_PERCENT),)
+        title = f"levels of {latencies.name}"
+        yield ComparisonTable(title, latencies.name, latencies.source, rows, "chase within a level", used, checks)
 
 
-def _points(device: SimDevice, found: LevelLatencies) -> Iterator[RecordedPoint]:
+def _measure_points(device: SimDevice, latencies: LevelLatencies) -> Iterator[RecordedPoint]:
     per_cycle = 1000 / device.table["clock.core_mhz"]
-    for level, cycles in found.rows:
-        runs, steps = _chase_lds(device) if level == "lds" else _chase(device, level)
+    for level, cycles in latencies.rows:
+        runs, steps = _chase_lds(device) if level == "lds" else _chase_level(device, level)
         yield RecordedPoint("latency, cycles", level, cycles, steps * per_cycle, runs, inverted=True)
 
 
@@ -62,7 +62,7 @@ def _chase_lds(device: SimDevice) -> tuple[tuple[Dispatch, ...], int]:
     return runs, LAP
 
 
-def _chase(device: SimDevice, level: str) -> tuple[tuple[Dispatch, ...], int]:
+def _chase_level(device: SimDevice, level: str) -> tuple[tuple[Dispatch, ...], int]:
     """Two chains, the second longer by the returned steps: around a cycle that the level holds, after a lap, or, for
     the HBM, through lines that nothing has read yet."""
     lines, out = LINES[level], device.core.allocate(8)

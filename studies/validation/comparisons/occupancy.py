@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hipsynth.simulator.device import SimDevice
 from studies.validation import bench
-from studies.validation.frame import ComparisonTable, collect_features, median_error, read_recorded_rows
+from studies.validation.frame import ComparisonTable, check_median_error, collect_features, read_recorded_rows
 from studies.validation.points import RecordedPoint
 
 TITLE = "Bandwidth by occupancy"
@@ -43,29 +43,29 @@ class StreamBandwidths:
 
 
 def build_tables() -> Iterator[ComparisonTable]:
-    for found in read_recorded_rows("occupancy", "device", StreamBandwidths):
-        with bench.open_device(found.name, "benches", constants=CONSTANTS, values=False) as device:
-            points = list(measure_points(device, found))
-        rows = tuple(point.row() for point in points)
+    for bandwidths in read_recorded_rows("occupancy", "device", StreamBandwidths):
+        with bench.open_device(bandwidths.name, "benches", constants=CONSTANTS, values=False) as device:
+            points = list(measure_points(device, bandwidths))
+        rows = tuple(point.build_row() for point in points)
         yield ComparisonTable(
-            f"streams on {found.name}",
-            found.name,
-            found.source,
+            f"streams on {bandwidths.name}",
+            bandwidths.name,
+            bandwidths.source,
             rows,
             "streams of doubles",
             collect_features(*(run for point in points for run in point.runs)),
-            (median_error(rows, ALLOWED),),
+            (check_median_error(rows, ALLOWED),),
         )
 
 
-def measure_points(device: SimDevice, found: StreamBandwidths) -> Iterator[RecordedPoint]:
+def measure_points(device: SimDevice, bandwidths: StreamBandwidths) -> Iterator[RecordedPoint]:
     """Every recorded point of one device."""
-    largest = max(_sizes(device, row[0] * row[1])[1] for row in found.rows)
+    largest = max(_choose_sizes(device, row[0] * row[1])[1] for row in bandwidths.rows)
     span = 8 * largest + 64
     memory = {name: device.core.allocate(LAUNCHES * span) for name in "abcd"}
-    for column, (kernel, streams) in enumerate(found.streams.items()):
-        for block, per_cu, *speeds in found.rows:
-            sizes = _sizes(device, block * per_cu)
+    for column, (kernel, streams) in enumerate(bandwidths.streams.items()):
+        for block, per_cu, *speeds in bandwidths.rows:
+            sizes = _choose_sizes(device, block * per_cu)
             runs = []
             for launch, n in enumerate((sizes[0], *sizes)):
                 arrays = [memory[name] + launch * span if name in ARRAYS[kernel] else 0 for name in "abcd"]
@@ -77,7 +77,7 @@ def measure_points(device: SimDevice, found: StreamBandwidths) -> Iterator[Recor
             yield RecordedPoint("stream bandwidth, GB/s", label, speeds[column], moved, tuple(runs[1:]), allowed)
 
 
-def _sizes(device: SimDevice, items_per_cu: int) -> tuple[int, int]:
+def _choose_sizes(device: SimDevice, items_per_cu: int) -> tuple[int, int]:
     """Two array lengths for which the kernel writes more than the L2s can hold modified, so that they write back.
 
     Twice as much where pages are scattered: their sets fill unevenly, and both lengths must leave equally much behind.

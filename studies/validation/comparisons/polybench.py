@@ -67,17 +67,17 @@ def build_tables() -> Iterator[ComparisonTable]:
     yield from compare_benchmarks("polybench", "PolyBench programs", BENCHMARKS, BOUNDS)
 
 
-def _matrices(device: SimDevice, width: int, count: int) -> list[int]:
+def _allocate_matrices(device: SimDevice, width: int, count: int) -> list[int]:
     """Square matrices, in the Infinity Cache if it can hold them all, as after an earlier call."""
     size = FLOAT * width * width
-    found = allocate_arrays(device, *[size] * count)
+    matrices = allocate_arrays(device, *[size] * count)
     if fits_infinity_cache(device, count * size):
-        for matrix in found:
+        for matrix in matrices:
             device.launch("read_all", (count_groups(size // 16),), (256,), "QQQ", matrix, matrix, size // 16)
-    return found
+    return matrices
 
 
-def _tiles(width: int) -> int:
+def _count_tiles(width: int) -> int:
     return count_groups(width, TILE)
 
 
@@ -85,12 +85,12 @@ def _launch_square(
     device: SimDevice, kernel: str, width: int, layout: str, *arguments: float
 ) -> tuple[Dispatch, float]:
     """One work-item per element of a square matrix."""
-    shape = (_tiles(width), _tiles(width))
+    shape = (_count_tiles(width), _count_tiles(width))
     return device.launch(kernel, shape, (TILE, TILE), layout, *arguments), 1.0
 
 
-def _convolution_2d(device: SimDevice, width: int) -> TimedCall:
-    arrays, shape = allocate_arrays(device, *[FLOAT * width**2] * 2), (_tiles(width), _tiles(width))
+def _call_convolution_2d(device: SimDevice, width: int) -> TimedCall:
+    arrays, shape = allocate_arrays(device, *[FLOAT * width**2] * 2), (_count_tiles(width), _count_tiles(width))
     return launch_warm(
         device,
         2.0 * FLOAT * width**2,
@@ -98,8 +98,8 @@ def _convolution_2d(device: SimDevice, width: int) -> TimedCall:
     )
 
 
-def _convolution_3d(device: SimDevice, width: int) -> TimedCall:
-    arrays, shape = allocate_arrays(device, *[FLOAT * width**3] * 2), (_tiles(width), _tiles(width), width)
+def _call_convolution_3d(device: SimDevice, width: int) -> TimedCall:
+    arrays, shape = allocate_arrays(device, *[FLOAT * width**3] * 2), (_count_tiles(width), _count_tiles(width), width)
     return launch_warm(
         device,
         2.0 * FLOAT * width**3,
@@ -107,13 +107,13 @@ def _convolution_3d(device: SimDevice, width: int) -> TimedCall:
     )
 
 
-def _gemm(device: SimDevice, width: int) -> TimedCall:
-    a, b, c = _matrices(device, width, 3)
+def _call_gemm(device: SimDevice, width: int) -> TimedCall:
+    a, b, c = _allocate_matrices(device, width, 3)
     return TimedCall([_launch_square(device, "product_added", width, "QQQffii", a, b, c, ALPHA, BETA, width, width)])
 
 
-def _two_products(device: SimDevice, width: int) -> TimedCall:
-    a, b, c, between, d = _matrices(device, width, 5)
+def _call_two_products(device: SimDevice, width: int) -> TimedCall:
+    a, b, c, between, d = _allocate_matrices(device, width, 5)
     return TimedCall(
         [
             _launch_square(device, "product_scaled", width, "QQQfii", a, b, between, ALPHA, width, width),
@@ -122,8 +122,8 @@ def _two_products(device: SimDevice, width: int) -> TimedCall:
     )
 
 
-def _three_products(device: SimDevice, width: int) -> TimedCall:
-    a, b, c, d, e, f, g = _matrices(device, width, 7)
+def _call_three_products(device: SimDevice, width: int) -> TimedCall:
+    a, b, c, d, e, f, g = _allocate_matrices(device, width, 7)
     factors = ((a, b, e), (c, d, f), (e, f, g))
     return TimedCall([_launch_square(device, "product", width, "QQQii", *three, width, width) for three in factors])
 
@@ -143,27 +143,27 @@ def _launch_lines(
     )
 
 
-def _matrix_vector(first: str, second: str, fills: int) -> Callable[[SimDevice, int], TimedCall]:
+def _make_matrix_vector_call(first: str, second: str, fills: int) -> Callable[[SimDevice, int], TimedCall]:
     """A matrix times a vector by rows, then another by columns."""
 
-    def call(device: SimDevice, width: int) -> TimedCall:
-        (matrix,) = _matrices(device, width, 1)
+    def call_products(device: SimDevice, width: int) -> TimedCall:
+        (matrix,) = _allocate_matrices(device, width, 1)
         vectors = allocate_arrays(device, *[FLOAT * width] * 4)
         dispatches = _launch_lines(device, first, width, "QQQ", matrix, *vectors[:2])
         dispatches += _launch_lines(device, second, width, "QQQ", matrix, *vectors[2:])
         return TimedCall(dispatches, fills=fills)
 
-    return call
+    return call_products
 
 
-def _gesummv(device: SimDevice, width: int) -> TimedCall:
-    matrices = _matrices(device, width, 2)
+def _call_gesummv(device: SimDevice, width: int) -> TimedCall:
+    matrices = _allocate_matrices(device, width, 2)
     vectors = allocate_arrays(device, *[FLOAT * width] * 2)
     return TimedCall(_launch_lines(device, "gesummv", width, "QQQQff", *matrices, *vectors, ALPHA, BETA))
 
 
-def _correlation(device: SimDevice, width: int) -> TimedCall:
-    data, result = _matrices(device, width, 2)
+def _call_correlation(device: SimDevice, width: int) -> TimedCall:
+    data, result = _allocate_matrices(device, width, 2)
     means, deviations = allocate_arrays(device, *[FLOAT * width] * 2)
     dispatches = _launch_lines(device, "mean", width, "QQ", data, means)
     dispatches += _launch_lines(device, "deviation", width, "QQQ", data, means, deviations)
@@ -172,8 +172,8 @@ def _correlation(device: SimDevice, width: int) -> TimedCall:
     return TimedCall(dispatches, [FLOAT * width**2])
 
 
-def _covariance(device: SimDevice, width: int) -> TimedCall:
-    data, result = _matrices(device, width, 2)
+def _call_covariance(device: SimDevice, width: int) -> TimedCall:
+    data, result = _allocate_matrices(device, width, 2)
     (means,) = allocate_arrays(device, FLOAT * width)
     dispatches = _launch_lines(device, "mean", width, "QQ", data, means)
     dispatches.append(_launch_square(device, "centred", width, "QQi", data, means, width))
@@ -181,26 +181,26 @@ def _covariance(device: SimDevice, width: int) -> TimedCall:
     return TimedCall(dispatches, [FLOAT * width**2])
 
 
-def _syrk(device: SimDevice, width: int) -> TimedCall:
-    (result,) = _matrices(device, width, 1)
+def _call_syrk(device: SimDevice, width: int) -> TimedCall:
+    (result,) = _allocate_matrices(device, width, 1)
     (left,) = allocate_arrays(device, FLOAT * width * DEPTH)
     numbers = (ALPHA, BETA, width, DEPTH, DEPTH)
     return TimedCall([_launch_square(device, "syrk", width, "QQffiii", left, result, *numbers)])
 
 
-def _syr2k(device: SimDevice, width: int) -> TimedCall:
-    (result,) = _matrices(device, width, 1)
+def _call_syr2k(device: SimDevice, width: int) -> TimedCall:
+    (result,) = _allocate_matrices(device, width, 1)
     factors = allocate_arrays(device, *[FLOAT * width * DEPTH] * 2)
     numbers = (ALPHA, BETA, width, DEPTH, DEPTH)
     return TimedCall([_launch_square(device, "syr2k", width, "QQQffiii", *factors, result, *numbers)])
 
 
-def _fdtd2d(device: SimDevice, width: int) -> TimedCall:
+def _call_fdtd2d(device: SimDevice, width: int) -> TimedCall:
     """Four launches per time step: the second step, for all ten."""
-    ex, ey, hz = _matrices(device, width, 3)
+    ex, ey, hz = _allocate_matrices(device, width, 3)
     (source,) = allocate_arrays(device, FLOAT * TIME_STEPS)
 
-    def step(time: int) -> list[Dispatch]:
+    def launch_step(time: int) -> list[Dispatch]:
         first = device.launch("field_source", (count_groups(width),), (256,), "QQii", ey, source, width, time)
         others = [
             _launch_square(device, kernel, width, f"{'Q' * len(fields)}ii", *fields, width, width)[0]
@@ -208,23 +208,23 @@ def _fdtd2d(device: SimDevice, width: int) -> TimedCall:
         ]
         return [first, *others]
 
-    step(0)
-    return TimedCall([(run, float(TIME_STEPS)) for run in step(1)])
+    launch_step(0)
+    return TimedCall([(run, float(TIME_STEPS)) for run in launch_step(1)])
 
 
 BENCHMARKS: dict[str, Callable[..., TimedCall]] = {
-    "2DConvolution": _convolution_2d,
-    "3DConvolution": _convolution_3d,
-    "gemm": _gemm,
-    "2mm": _two_products,
-    "3mm": _three_products,
-    "atax": _matrix_vector("atax_rows", "atax_columns", 2),
-    "bicg": _matrix_vector("bicg_rows", "bicg_columns", 0),
-    "mvt": _matrix_vector("mvt_rows", "mvt_columns", 0),
-    "gesummv": _gesummv,
-    "correlation": _correlation,
-    "covariance": _covariance,
-    "syrk": _syrk,
-    "syr2k": _syr2k,
-    "fdtd2d": _fdtd2d,
+    "2DConvolution": _call_convolution_2d,
+    "3DConvolution": _call_convolution_3d,
+    "gemm": _call_gemm,
+    "2mm": _call_two_products,
+    "3mm": _call_three_products,
+    "atax": _make_matrix_vector_call("atax_rows", "atax_columns", 2),
+    "bicg": _make_matrix_vector_call("bicg_rows", "bicg_columns", 0),
+    "mvt": _make_matrix_vector_call("mvt_rows", "mvt_columns", 0),
+    "gesummv": _call_gesummv,
+    "correlation": _call_correlation,
+    "covariance": _call_covariance,
+    "syrk": _call_syrk,
+    "syr2k": _call_syr2k,
+    "fdtd2d": _call_fdtd2d,
 }

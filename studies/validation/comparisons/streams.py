@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.native_core import Dispatch
 from studies.validation import bench
-from studies.validation.comparisons.vcopy import RecordedDispatch, compare
+from studies.validation.comparisons.vcopy import RecordedDispatch, compare_dispatch
 from studies.validation.frame import ComparisonTable, read_recorded_rows
 
 TITLE = "Read and write streams"
@@ -23,12 +23,12 @@ KINDS = {"fill": "fill with doubles"}
 def build_tables() -> Iterator[ComparisonTable]:
     for target in read_recorded_rows("streams", "target", RecordedDispatch):
         with bench.open_device(target.device, "streams") as device:
-            results = _launches(device, target.kernel)
+            results = _launch_twice(device, target.kernel)
             kernels = KINDS.get(target.kernel, "read-only stream")
-            yield compare(target, results[target.dispatch], device.table.arch, kernels)
+            yield compare_dispatch(target, results[target.dispatch], device.table.arch, kernels)
 
 
-def _launches(device: SimDevice, kernel: str) -> list[Dispatch]:
+def _launch_twice(device: SimDevice, kernel: str) -> list[Dispatch]:
     """Two dispatches of the kernel with the recorded program's launch shape."""
     data = device.core.allocate(BYTES)
     if kernel == "fill":

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hipsynth.simulator.device import SimDevice
 from studies.validation import bench
-from studies.validation.frame import ComparisonTable, collect_features, median_error, read_recording
+from studies.validation.frame import ComparisonTable, check_median_error, collect_features, read_recording
 from studies.validation.points import RecordedPoint
 
 TITLE = "Strides"
@@ -42,16 +42,16 @@ def build_tables() -> Iterator[ComparisonTable]:
     with bench.open_device(figures.device, "benches") as device:
         points = list(measure_points(device, figures))
     for kind in LIMIT_STRIDE:
-        found = [point for point in points if point.label.startswith(kind)]
-        rows = tuple(point.row() for point in found)
+        kind_points = [point for point in points if point.label.startswith(kind)]
+        rows = tuple(point.build_row() for point in kind_points)
         yield ComparisonTable(
             f"{kind} loads",
             figures.device,
             figures.source,
             rows,
             "strided loads",
-            collect_features(*(run for point in found for run in point.runs)),
-            (median_error(rows, ALLOWED),),
+            collect_features(*(run for point in kind_points for run in point.runs)),
+            (check_median_error(rows, ALLOWED),),
         )
 
 

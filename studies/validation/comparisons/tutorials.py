@@ -13,9 +13,9 @@ from studies.validation.frame import (
     DURATION,
     ComparisonRow,
     ComparisonTable,
+    check_mean_error,
     collect_features,
-    counter_rows,
-    mean_error,
+    compare_counters,
     read_recording,
 )
 from studies.validation.timed import TimedValue
@@ -57,23 +57,26 @@ class TutorialFigures:
 def build_tables() -> Iterator[ComparisonTable]:
     figures = read_recording("tutorials", TutorialFigures)
     with bench.open_device(DEVICE, "tutorials") as device:
-        yield from _memory_instructions(device, figures.memory_instructions, figures.durations_ns)
-        yield _instruction_mix(device, figures.one_of_each)
-        yield _lds(device, figures.lds)
-        yield _issue(device, figures.issue)
-        yield _occupancy(device, figures.occupancy)
+        yield from _compare_memory_instructions(device, figures.memory_instructions, figures.durations_ns)
+        yield _compare_instruction_mix(device, figures.one_of_each)
+        yield _compare_lds(device, figures.lds)
+        yield _compare_issue(device, figures.issue)
+        yield _compare_occupancy(device, figures.occupancy)
 
 
-def _table(title: str, page: str, rows: list[ComparisonRow], kernels: str, *dispatches: Dispatch) -> ComparisonTable:
-    """A table whose kernels count as timing evidence for the features they use; see `_counted` for the others."""
+def _make_table(
+    title: str, page: str, rows: list[ComparisonRow], kernels: str, *dispatches: Dispatch
+) -> ComparisonTable:
+    """A table whose kernels count as timing evidence for the features they use; see
+    `_add_counted_features` for the others."""
     return ComparisonTable(title, DEVICE, SOURCE + page, tuple(rows), kernels, collect_features(*dispatches))
 
 
-def _counted(table: ComparisonTable, dispatches: list[Dispatch]) -> ComparisonTable:
+def _add_counted_features(table: ComparisonTable, dispatches: list[Dispatch]) -> ComparisonTable:
     return replace(table, counted=collect_features(*dispatches))
 
 
-def _memory_instructions(
+def _compare_memory_instructions(
     device: SimDevice, figures: Mapping[str, Mapping[str, float]], durations: Mapping[str, float]
 ) -> Iterator[ComparisonTable]:
     data = device.core.allocate(4096)
@@ -84,67 +87,72 @@ def _memory_instructions(
         lanes, border = {"generic_read": (1, 1), "generic_atomic": (2, 1)}.get(kernel, (1, 0))
         values = (data, 0, border) if generic else (data, 0)
         runs.append(device.launch(kernel, (1,), (lanes,), "Qii" if generic else "Qi", *values))
-        found = runs[-1]["counters"]
-        rows += [ComparisonRow(name, value, found[name], 0.0, label=kernel) for name, value in counters.items()]
+        our_counters = runs[-1]["counters"]
+        rows += [ComparisonRow(name, value, our_counters[name], 0.0, label=kernel) for name, value in counters.items()]
     page = "vector-memory-operation-counting.rst"
-    yield _counted(_table("Memory instructions", page, rows, "single memory instructions"), runs)
+    yield _add_counted_features(_make_table("Memory instructions", page, rows, "single memory instructions"), runs)
     times = [
         ComparisonRow(DURATION, durations[kernel], run["duration_ns"], label=kernel, timed=TimedValue((run,)))
         for kernel, run in zip(figures, runs, strict=True)
     ]
-    short = replace(_table("Shortest kernels", page, times, "single memory instructions"), note=SHORTEST)
-    yield replace(_counted(short, runs), checks=(mean_error(times, SHORTEST_PERCENT),))
+    short = replace(_make_table("Shortest kernels", page, times, "single memory instructions"), note=SHORTEST)
+    yield replace(_add_counted_features(short, runs), checks=(check_mean_error(times, SHORTEST_PERCENT),))
 
 
-def _instruction_mix(device: SimDevice, figures: Mapping[str, float]) -> ComparisonTable:
-    found = device.launch("one_of_each", (1,), (64,), "")["counters"]
-    rows = list(counter_rows(figures, found, 0.0))
-    return _table(
+def _compare_instruction_mix(device: SimDevice, figures: Mapping[str, float]) -> ComparisonTable:
+    our_counters = device.launch("one_of_each", (1,), (64,), "")["counters"]
+    rows = list(compare_counters(figures, our_counters, 0.0))
+    return _make_table(
         "Arithmetic instructions", "valu-arithmetic-instruction-mix.rst", rows, "one instruction of each type"
     )
 
 
-def _lds(device: SimDevice, figures: Mapping[str, Mapping[str, float]]) -> ComparisonTable:
+def _compare_lds(device: SimDevice, figures: Mapping[str, Mapping[str, float]]) -> ComparisonTable:
     out = device.core.allocate(4096)
     rows, runs = [], []
     for lanes, counters in figures.items():
         runs.append(device.launch("lds_read", (1,), (int(lanes),), "Qii", out, 0, 32))
-        found = runs[-1]["counters"]
+        our_counters = runs[-1]["counters"]
         rows += [
-            ComparisonRow(name, value, found[name], 0.0, label=f"{lanes} lanes") for name, value in counters.items()
+            ComparisonRow(name, value, our_counters[name], 0.0, label=f"{lanes} lanes")
+            for name, value in counters.items()
         ]
         theirs, ours = (
-            metrics.compute_metrics(side, 1.0, device.table.arch)[RATE] or 0.0 for side in (counters, found)
+            metrics.compute_metrics(side, 1.0, device.table.arch)[RATE] or 0.0 for side in (counters, our_counters)
         )
         rows.append(ComparisonRow(RATE, theirs, ours, 0.0, points=True, label=f"{lanes} lanes"))
-    return _counted(_table("LDS bank conflicts", "lds-examples.rst", rows, "LDS reads of one bank"), runs)
+    return _add_counted_features(
+        _make_table("LDS bank conflicts", "lds-examples.rst", rows, "LDS reads of one bank"), runs
+    )
 
 
-def _issue(device: SimDevice, figures: Mapping[str, Mapping[str, float]]) -> ComparisonTable:
+def _compare_issue(device: SimDevice, figures: Mapping[str, Mapping[str, float]]) -> ComparisonTable:
     rows, runs = [], []
     for kernel, values in figures.items():
         groups, steps = RUNS.get(kernel, USUAL)
         result = device.launch(kernel, (groups,), (1024,), "")
-        found = metrics.compute_metrics(result["counters"], result["duration_ns"], device.table.arch)
+        our_metrics = metrics.compute_metrics(result["counters"], result["duration_ns"], device.table.arch)
         internal = kernel == "no_ops"
         for name in ("IPC", "VALU_Active_Threads"):
             if name in values:
                 rows.append(
-                    ComparisonRow(name, values[name], found[name] or 0, None if internal else IPC_PERCENT, label=kernel)
+                    ComparisonRow(
+                        name, values[name], our_metrics[name] or 0, None if internal else IPC_PERCENT, label=kernel
+                    )
                 )
         scale = RECORDED_GROUPS / groups * RECORDED_STEPS / steps
         timed = TimedValue((result,), weights=(scale,))
-        ours = timed.time([result["duration_ns"]], {})
+        ours = timed.compute_time_ns([result["duration_ns"]], {})
         allowed = None if internal else TIME_PERCENT
         rows.append(ComparisonRow(DURATION, values[DURATION], ours, allowed, label=kernel, timed=timed))
         if not internal:
             runs.append(result)
     page = "instructions-per-cycle-and-utilizations.rst"
-    table = _table("Issue rates", page, rows, "one instruction a thousand times", *runs)
+    table = _make_table("Issue rates", page, rows, "one instruction a thousand times", *runs)
     return replace(table, note=CLOCK)
 
 
-def _occupancy(device: SimDevice, figures: Mapping[str, float]) -> ComparisonTable:
+def _compare_occupancy(device: SimDevice, figures: Mapping[str, float]) -> ComparisonTable:
     out = device.core.allocate(4096)
     rows = []
     for kernel, waves in figures.items():
@@ -152,4 +160,4 @@ def _occupancy(device: SimDevice, figures: Mapping[str, float]) -> ComparisonTab
         occupancy = device.launch(kernel, (1,), (256,), "Q" * len(values), *values)["occupancy"]
         ours = occupancy["waves_per_cu"] * device.table["topology.cus"]
         rows.append(ComparisonRow("resident wavefronts", waves, ours, OCCUPANCY_PERCENT, label=kernel))
-    return _table("Occupancy limits", "occupancy-limiters-example.rst", rows, "kernels limited by one resource")
+    return _make_table("Occupancy limits", "occupancy-limiters-example.rst", rows, "kernels limited by one resource")

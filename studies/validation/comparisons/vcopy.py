@@ -13,8 +13,8 @@ from studies.validation.frame import (
     ComparisonRow,
     ComparisonTable,
     collect_features,
-    counter_rows,
-    metric_rows,
+    compare_counters,
+    compare_metrics,
     read_recorded_rows,
 )
 from studies.validation.timed import TimedValue
@@ -60,34 +60,36 @@ def build_tables() -> Iterator[ComparisonTable]:
     targets = read_recorded_rows("vcopy", "target", RecordedDispatch)
     for name in dict.fromkeys(target.device for target in targets):
         with bench.open_device(name, "streams") as device:
-            results = _copies(device)
+            results = _launch_copies(device)
             for target in targets:
                 if target.device == name:
-                    dispatch, clocks = results[target.dispatch], _clocks(target)
+                    dispatch, clocks = results[target.dispatch], _list_clocks(target)
                     if clocks:
-                        dispatch = _at_clock(target, dispatch, clocks)
-                    yield compare(target, dispatch, device.table.arch, "copy of doubles", DURATION_PERCENT, clocks)
+                        dispatch = _apply_clock(target, dispatch, clocks)
+                    yield compare_dispatch(
+                        target, dispatch, device.table.arch, "copy of doubles", DURATION_PERCENT, clocks
+                    )
 
 
-def _clocks(target: RecordedDispatch) -> dict[str, float]:
+def _list_clocks(target: RecordedDispatch) -> dict[str, float]:
     """The constants of the device table that the clock of a recording replaces."""
     return {} if target.clock_mhz is None else {f"clock.{unit}_mhz": float(target.clock_mhz) for unit in CLOCKED}
 
 
-def _at_clock(target: RecordedDispatch, dispatch: Dispatch, clocks: Mapping[str, float]) -> Dispatch:
+def _apply_clock(target: RecordedDispatch, dispatch: Dispatch, clocks: Mapping[str, float]) -> Dispatch:
     """The dispatch with the times that it has at the clock at which it was recorded."""
     with bench.open_device(target.device, "streams", constants=clocks) as device:
-        slow = _copies(device)[target.dispatch]
+        slow = _launch_copies(device)[target.dispatch]
     counters = {**dispatch["counters"], BUSY: slow["counters"][BUSY]}
     return {**dispatch, "counters": counters, "duration_ns": slow["duration_ns"], "work": slow["work"]}
 
 
-def _copies(device: SimDevice) -> list[Dispatch]:
+def _launch_copies(device: SimDevice) -> list[Dispatch]:
     a, b, c = (device.core.allocate(8 * ELEMENTS) for _ in range(3))
     return [device.launch("copy_f64", (4096,), (256,), "QQQii", a, b, c, ELEMENTS, 1) for _ in range(2)]
 
 
-def compare(
+def compare_dispatch(
     target: RecordedDispatch,
     dispatch: Dispatch,
     arch: str,
@@ -99,13 +101,13 @@ def compare(
     ours, figures = dispatch["counters"], {**target.exact, **target.near, **target.shown}
     hit = 100 * ours["TCC_HIT"] / (ours["TCC_HIT"] + ours["TCC_MISS"])
     rows = [
-        *counter_rows(target.exact, ours, 0.0),
-        *counter_rows(target.near, ours, NEAR_PERCENT),
-        *counter_rows(target.shown, ours, None),
+        *compare_counters(target.exact, ours, 0.0),
+        *compare_counters(target.near, ours, NEAR_PERCENT),
+        *compare_counters(target.shown, ours, None),
         ComparisonRow("L2_Cache_Hit_Rate", target.l2_hit_percent, hit, L2_HIT_POINTS, points=True),
         *(
             row
-            for row in metric_rows(figures, target.duration_ns, ours, dispatch["duration_ns"], arch)
+            for row in compare_metrics(figures, target.duration_ns, ours, dispatch["duration_ns"], arch)
             if "L2_Cache_Hit" not in row.quantity
         ),
         ComparisonRow(

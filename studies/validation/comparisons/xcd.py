@@ -63,7 +63,7 @@ def build_tables() -> Iterator[ComparisonTable]:
     used: frozenset[str] = frozenset()
     for kernel in read_recorded_rows("xcd", "kernel", RenumberedKernel):
         for form, figure in kernel.l2_hit_percent.items():
-            dispatch = _launch(kernel.name, form, kernel.size)
+            dispatch = _launch_kernel(kernel.name, form, kernel.size)
             counters = dispatch["counters"]
             hit = 100 * counters["TCC_HIT"] / (counters["TCC_HIT"] + counters["TCC_MISS"])
             allowed = None if form in kernel.missed else HIT_POINTS
@@ -74,7 +74,7 @@ def build_tables() -> Iterator[ComparisonTable]:
     yield ComparisonTable("Renamed work-groups", DEVICE, SOURCE, tuple(rows), "tiles of halves, rows of halves", used)
 
 
-def _launch(name: str, form: str, size: int) -> Dispatch:
+def _launch_kernel(name: str, form: str, size: int) -> Dispatch:
     # Sample only kernels whose neighbours run close in time; otherwise sampled groups would find cold caches.
     options: DeviceOptions = {"values": False}
     if name in ("transpose", "softmax"):

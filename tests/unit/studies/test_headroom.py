@@ -10,7 +10,7 @@ from pathlib import Path
 import needs
 
 import hipsynth
-from studies.headroom import Headroom, find_least_ns
+from studies.headroom import ProgramHeadroom, find_least_ns
 
 STREAM = """#include <hip/hip_runtime.h>
 __global__ void copy(const float* in, float* out, int n) {
@@ -37,4 +37,4 @@ def test_a_stream_needs_its_bytes_and_a_launch(tmp_path: Path) -> None:
 
 
 def test_the_ratio_is_what_could_be_gained() -> None:
-    assert Headroom("a", 30.0, 10.0).ratio == 3.0
+    assert ProgramHeadroom("a", 30.0, 10.0).ratio == 3.0

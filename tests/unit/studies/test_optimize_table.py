@@ -22,9 +22,9 @@ from studies.optimize_table import (
     format_collection,
     format_row,
     format_tables,
+    group_steps,
     open_results,
     read_results,
-    steps_by_problem,
     summarise_results,
 )
 
@@ -77,7 +77,7 @@ def test_results_are_kept_and_a_refusal_counts_as_no_gain(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("problem", ["gemm", "histogram", "softmax"])
 def test_problems_begin_with_their_naive_step(problem: str) -> None:
-    steps = steps_by_problem()[problem]
+    steps = group_steps()[problem]
     assert [step.number for step in steps] == sorted(step.number for step in steps) and steps[0].after == ""
 
 

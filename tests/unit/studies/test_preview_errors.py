@@ -6,17 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from hipsynth.profiling.survey.build_plan import BuildPlan, SourceUnit, SurveyedProgram
-from studies.preview_errors import NO_LAUNCH, PreviewRow, place_of, summarize_errors
+from studies.preview_errors import NO_LAUNCH, PreviewRow, find_place, summarize_errors
 
 
 def test_a_program_is_asked_about_in_its_folder_with_what_its_build_adds(tmp_path: Path) -> None:
     main = tmp_path / "sum" / "main.hip"
     unit = SourceUnit(main, includes=(tmp_path / "include",), defines=("N=4",), standard="c++20", options=("-O2",))
     program = SurveyedProgram("sum/main.hip", main, (BuildPlan("sum", (unit,), main.parent, "cmake"),))
-    place = place_of(program)
+    place = find_place(program)
     assert place.flags == f"-std=c++20 -I {tmp_path / 'include'}", "-O2 is in the label, N in its text"
     linked = BuildPlan("sum", (unit,), main.parent, "make", libraries=("omp",))
-    assert place_of(replace(program, plans=(linked,))).flags == f"{place.flags} -fopenmp"
+    assert find_place(replace(program, plans=(linked,))).flags == f"{place.flags} -fopenmp"
     assert place.project.folder == main.parent and place.project.sources[0].path == main
 
 

@@ -17,11 +17,11 @@ def test_the_divergence_of_distributions() -> None:
 
 
 def test_features_are_those_of_the_device_code() -> None:
-    found = realism.share_features([LDS, LOOP, "int main() { for (;;) {} }"])
+    found = realism.measure_features([LDS, LOOP, "int main() { for (;;) {} }"])
     assert found["LDS"] == found["barrier"] == found["double"] == 0.5
     assert found["loop"] == found["mathematical function"] == 0.5
     assert found["half"] == found["atomics"] == 0
-    assert realism.feature_distance(found, found) == 0
+    assert realism.measure_feature_distance(found, found) == 0
 
 
 def test_every_program_counts_the_same() -> None:

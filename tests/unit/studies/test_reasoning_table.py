@@ -20,14 +20,14 @@ from studies.reasoning_table import (
     SEARCH,
     OptimizeQuestion,
     ReasoningAnswer,
+    compute_path_gain,
+    format_contender,
     list_questions,
     make_tables,
     parse_options,
-    path_gain,
     rewrite_once,
     run_search,
     run_with_tools,
-    score_row,
 )
 
 needs.package("torch")
@@ -81,7 +81,7 @@ def test_a_policy_without_calls_answers_the_original() -> None:
 def test_a_row_counts_what_was_not_improved_as_one() -> None:
     answers = [ReasoningAnswer(4.0, 3, 6, "finished"), ReasoningAnswer(1.0, 1, 2, "calls", wrong=True)]
     search = [ReasoningAnswer(4.0, 10, 0, "finished"), ReasoningAnswer(4.0, 10, 0, "finished")]
-    assert score_row("a", answers, search) == [
+    assert format_contender("a", answers, search) == [
         "a", "1 of 2", "2.000", "50", "2.0", "4.0", "1 of 2", "1 of 2"
     ]  # fmt: skip
 
@@ -104,14 +104,14 @@ def test_a_second_call_goes_on_and_the_control_gets_the_models_calls(
     program.write_text(TEXT)
     asked: list[tuple[str, int]] = []
 
-    def answering(name: str) -> tuple[str, reasoning_table.Answering]:
+    def answering(name: str) -> tuple[str, reasoning_table.AnswerFunction]:
         def answer(given: OptimizeQuestion) -> ReasoningAnswer:
             asked.append((name, given.calls))
             return ReasoningAnswer(1.5, 2, 3, "finished")
 
         return "model", answer
 
-    monkeypatch.setattr(reasoning_table, "list_naive", lambda: iter([("scale", program)]))
+    monkeypatch.setattr(reasoning_table, "list_naive_steps", lambda: iter([("scale", program)]))
     rows = {name: answering(name) for name in (SEARCH, reasoning_table.TRAINED, reasoning_table.RANDOM)}
     monkeypatch.setattr(reasoning_table, "list_contenders", lambda options: rows)
     for _ in range(2):
@@ -133,7 +133,7 @@ def test_without_a_model_the_control_gets_the_calls_of_the_best_preview(monkeypa
 def test_a_group_is_asked_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     program = tmp_path / "scale.hip"
     program.write_text(TEXT)
-    monkeypatch.setattr(reasoning_table, "list_naive", lambda: iter([("scale", program)]))
+    monkeypatch.setattr(reasoning_table, "list_naive_steps", lambda: iter([("scale", program)]))
     traces = str(tmp_path / "traces")
     write_traces(tmp_path / "traces", ["test"])
     for group in reasoning_table.GROUPS:
@@ -142,9 +142,9 @@ def test_a_group_is_asked_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 
 def test_held_out_programs_with_something_to_gain_are_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reasoning_table, "list_naive", lambda: iter(()))
+    monkeypatch.setattr(reasoning_table, "list_naive_steps", lambda: iter(()))
     paths = write_traces(tmp_path / "traces", ["train", "test"])
-    assert path_gain(paths[1]) == pytest.approx(1.5)
+    assert compute_path_gain(paths[1]) == pytest.approx(1.5)
     options = parse_options(["--trained", "m", "--traces", str(tmp_path / "traces")])
     assert [(row.group, row.text, row.target.arch) for row in list_questions(options)] == [
         ("lineages", paths[1].text, "gfx942")

@@ -10,7 +10,7 @@ import needs
 import pytest
 
 from studies import reasoning_traces
-from studies.reasoning_traces import format_line, training_set
+from studies.reasoning_traces import format_line, render_training_set
 
 needs.package("torch")
 
@@ -47,7 +47,7 @@ def test_the_section_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "held_out.jsonl").write_text(row)
     report = {"programs": 9, "steps": {"train": 5, "held_out": 2}, "without": {"no_moves": 4}}
     (tmp_path / "report.json").write_text(json.dumps(report))
-    text = training_set(tmp_path, tmp_path, RECORD)
+    text = render_training_set(tmp_path, tmp_path, RECORD)
     assert "on 9 programs" in text and "4 no moves" in text and "25 % of the chats are held out" in text
     assert "| train | 3 | 1 | 1 | 0 | 5 | 300 | 30 | 0 |" in text
     assert "7 steps" in text and "100 tokens/s; loss 1.250" in text and "0.500 on held-out chats" in text

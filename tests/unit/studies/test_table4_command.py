@@ -20,7 +20,7 @@ from studies.markdown import write_tables
 def test_the_corpus_is_made_by_four_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[list[str]] = []
     monkeypatch.setattr(table4, "run_synth", lambda *arguments: called.append([str(a) for a in arguments]))
-    table4.make_corpus(tmp_path, table4.Form(12, 4, 100), workers=1)
+    table4.make_corpus(tmp_path, table4.ReproductionSize(12, 4, 100), workers=1)
     assert [(words[0], Path(words[-3]).name) for words in called] == [
         ("generate", "1"),
         ("augment", "1"),
@@ -36,11 +36,11 @@ def test_processor_time_adds_up_over_calls(tmp_path: Path) -> None:
     (tmp_path / "times.json").write_text('{"train": 1.0, "corpus": 2.0}')
     clock = table4.StageClock(tmp_path, "train")
     sum(range(200_000))
-    clock.save()
+    clock.save_time()
     first = table4.read_times(tmp_path)
     assert first["train"] > 1.0
     assert first["corpus"] == 2.0
-    clock.save()
+    clock.save_time()
     assert first["train"] <= table4.read_times(tmp_path)["train"] < 2.0
 
 

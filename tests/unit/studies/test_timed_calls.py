@@ -13,7 +13,7 @@ MI300A = devices.load_device("mi300a").spec()
 
 
 def times_ns(call: TimedCall, *launches: float) -> float:
-    return call.timed(MI300A).time(launches, MI300A)
+    return call.build_timed_value(MI300A).compute_time_ns(launches, MI300A)
 
 
 def test_an_idle_device_begins_late_and_later_launches_are_queued() -> None:
@@ -47,6 +47,6 @@ def test_groups_cover_all_items() -> None:
 
 
 def test_a_study_depends_on_the_studies_and_kernels_that_it_uses() -> None:
-    streams = {path.relative_to(FOLDER).as_posix() for path in evidence.sources_of("streams")}
+    streams = {path.relative_to(FOLDER).as_posix() for path in evidence.list_sources("streams")}
     assert {"comparisons/streams.py", "comparisons/vcopy.py", "kernels/streams.hip", "timed.py"} <= streams
     assert "recorded/streams.toml" in streams and not any("kernel_times" in name for name in streams)

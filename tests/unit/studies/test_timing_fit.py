@@ -6,7 +6,7 @@ import pytest
 
 from hipsynth.simulator import devices
 from hipsynth.simulator.native_core import native_core
-from studies.validation.fit import FitRecord, fit_constants, loss
+from studies.validation.fit import FitRecord, compute_mean_error, fit_constants
 from studies.validation.timed import TimedValue
 
 BYTES = (1e9, 2e9)
@@ -27,11 +27,11 @@ def test_the_fit_recovers_the_constant() -> None:
     truth = {**table, "hbm.read_gbps": 900.0}
     made = stream()
     times = [native_core().estimate(truth, work)["duration_ns"] for work in made.runs]
-    assert made.steady and made.value(times, table) == pytest.approx(900, rel=0.05)
-    points = [FitRecord(made, made.recorded_ns(made.value(times, table)))]
+    assert made.is_difference and made.compute_value(times, table) == pytest.approx(900, rel=0.05)
+    points = [FitRecord(made, made.compute_recorded_ns(made.compute_value(times, table)))]
     found = fit_constants(points, table, ["hbm.read_gbps"])
     assert found["hbm.read_gbps"] == pytest.approx(900, rel=0.02)
-    assert loss(points, found) < loss(points, table)
+    assert compute_mean_error(points, found) < compute_mean_error(points, table)
     assert {key: value for key, value in found.items() if key != "hbm.read_gbps"} == {
         key: value for key, value in table.items() if key != "hbm.read_gbps"
     }
