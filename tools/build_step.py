@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 
-class BuildFailed(Exception):
+class BuildFailure(Exception):
     """A step failed; the message says which and what to do."""
 
 
@@ -15,4 +15,4 @@ def run_step(command: Sequence[str], failure: str, environment: Mapping[str, str
     """Runs a command. Raises BuildFailed with `failure` and what it printed."""
     process = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if process.returncode:
-        raise BuildFailed(f"{failure}\n{process.stdout}{process.stderr}")
+        raise BuildFailure(f"{failure}\n{process.stdout}{process.stderr}")

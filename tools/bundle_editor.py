@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tools import vsix
-from tools.build_step import BuildFailed
+from tools.build_step import BuildFailure
 
 SOURCE = vsix.ROOT / "tools" / "codemirror"
 WEB = vsix.ROOT / "serving" / "web"
@@ -30,16 +30,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     check = parser.parse_args(argv).check
     try:
         with TemporaryDirectory() as folder:
-            made = build_bundle(Path(folder))
+            files = build_bundle(Path(folder))
         if check:
-            stale = [name for name, text in made.items() if (WEB / name).read_bytes() != text]
+            stale = [name for name, text in files.items() if (WEB / name).read_bytes() != text]
             if stale:
-                raise BuildFailed(f"not what the sources give: {', '.join(stale)}; run `make editor`")
+                raise BuildFailure(f"not what the sources give: {', '.join(stale)}; run `make editor`")
             return 0
-        for name, text in made.items():
+        for name, text in files.items():
             (WEB / name).write_bytes(text)
             print(f"{(WEB / name).relative_to(vsix.ROOT)}: {len(text):,} bytes")
-    except BuildFailed as error:
+    except BuildFailure as error:
         print(f"make editor: {error}", file=sys.stderr)
         return 1
     return 0
@@ -47,14 +47,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_bundle(folder: Path) -> dict[str, bytes]:
     """The files by their names in serving/web. Raises BuildFailed."""
-    vsix.packages(SOURCE)
+    vsix.install_packages(SOURCE)
     to = folder / BUNDLE
     esbuild = SOURCE / "node_modules" / "esbuild" / "bin" / "esbuild"
     options = ["--bundle", "--minify", "--format=esm", f"--target={TARGET}", "--legal-comments=none"]
     banner = f"--banner:js=// CodeMirror 6, MIT: {LICENCES}. Made by `make editor`."
-    command = [str(vsix.node()), str(esbuild), "entry.js", *options, banner, f"--outfile={to}"]
+    command = [str(vsix.fetch_node()), str(esbuild), "entry.js", *options, banner, f"--outfile={to}"]
     vsix.run_command(command, "the editor cannot be bundled", SOURCE)
-    return {BUNDLE: to.read_bytes(), LICENCES: vsix.licences(SOURCE).encode()}
+    return {BUNDLE: to.read_bytes(), LICENCES: vsix.collect_licences(SOURCE).encode()}
 
 
 if __name__ == "__main__":

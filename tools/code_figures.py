@@ -46,7 +46,7 @@ def read_modules(revision: str | None, left_out: tuple[str, ...] = NO_PRODUCT) -
 
 
 @functools.cache
-def tree_figures(left_out: tuple[str, ...] = NO_PRODUCT) -> dict[str, float]:
+def count_tree_figures(left_out: tuple[str, ...] = NO_PRODUCT) -> dict[str, float]:
     """count_figures() of the working tree outside some folders, counted once."""
     return count_figures(read_modules(None, left_out))
 
@@ -60,7 +60,7 @@ def count_figures(modules: Mapping[str, str]) -> dict[str, float]:
     summaries = {path: summarize_module(path, text) for path, text in modules.items()}
     counts = sum((summary.counts for summary in summaries.values()), Counter[str]())
     rooms = Counter(path.split("/")[0] for path, text in modules.items() for _ in text.splitlines())
-    doubled = find_doubled({path: summary.classes for path, summary in summaries.items()})
+    doubled = find_doubled_names({path: summary.classes for path, summary in summaries.items()})
     return {
         "lines": sum(rooms.values()),
         "modules": len(modules),
@@ -100,7 +100,7 @@ def summarize_module(path: str, text: str) -> ModuleSummary:
         "vague": sum(has_vague_variable(function) for function in functions),
         "Any": sum(isinstance(node, ast.Name) and node.id == "Any" for node in nodes),
     }
-    return ModuleSummary(Counter(counts), tuple(list_classes(tree)), frozenset(upward_imports(path, nodes)))
+    return ModuleSummary(Counter(counts), tuple(list_classes(tree)), frozenset(list_upward_imports(path, nodes)))
 
 
 def count_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -115,12 +115,12 @@ def has_vague_variable(function: ast.AST) -> bool:
     return any(name.id in VAGUE_NAMES and isinstance(name.ctx, ast.Store) for name in names)
 
 
-def doubled_classes(modules: Mapping[str, str]) -> dict[str, list[str]]:
+def find_doubled_classes(modules: Mapping[str, str]) -> dict[str, list[str]]:
     """Names of classes that several modules define -> those modules' paths."""
-    return find_doubled({path: tuple(list_classes(ast.parse(text))) for path, text in modules.items()})
+    return find_doubled_names({path: tuple(list_classes(ast.parse(text))) for path, text in modules.items()})
 
 
-def find_doubled(classes: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+def find_doubled_names(classes: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
     """Names that are listed under several paths -> those paths."""
     homes: dict[str, list[str]] = {}
     for path, names in classes.items():
@@ -136,7 +136,7 @@ def list_classes(tree: ast.Module) -> Iterator[str]:
             yield node.name
 
 
-def upward_imports(path: str, nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
+def list_upward_imports(path: str, nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
     """(importing room, imported room) of each import of a module that runs against ROOMS."""
     room = path.split("/")[0]
     for node in nodes:

@@ -46,7 +46,7 @@ HANDWRITTEN = (
 )
 
 
-def instructions(scratch: Path) -> Iterator[Step]:
+def list_instruction_steps(scratch: Path) -> Iterator[Step]:
     """The kernels of benchmarks/sim_speed.py."""
     for name in DEVICES:
         device = SimDevice(name, sim_speed.SOURCE, scratch)
@@ -57,7 +57,7 @@ def instructions(scratch: Path) -> Iterator[Step]:
         yield f"streaming {name}", partial(device.launch, "streaming", *size, "QQi", a, b, ELEMENTS)
 
 
-def grids(_: Path) -> Iterator[Step]:
+def list_grid_steps(_: Path) -> Iterator[Step]:
     """The kernels of tests/kernels/programs_grids.hip, in full and sampled."""
     from grids import KERNELS  # sampling_error has set the import path
 
@@ -65,11 +65,11 @@ def grids(_: Path) -> Iterator[Step]:
         for kernel in sorted(KERNELS):
             run_grid = partial(sampling_error.time_launch, name, kernel)
             yield f"{kernel} {name}", partial(run_grid, GRID)
-            if not kernel.startswith("gemm"):  # matrix products are covered by products()
+            if not kernel.startswith("gemm"):  # matrix products are covered by list_product_steps()
                 yield f"{kernel} {name} sampled", partial(run_grid, SAMPLED_GRID, sampling_units=SAMPLING_UNITS)
 
 
-def products(_: Path) -> Iterator[Step]:
+def list_product_steps(_: Path) -> Iterator[Step]:
     """The matrix products of benchmarks/kernels.hip, in full and sampled."""
     for name in DEVICES:
         for kernel in sampling_error.PRODUCTS:
@@ -78,7 +78,7 @@ def products(_: Path) -> Iterator[Step]:
             yield f"{kernel} {name} sampled", partial(run_product, SAMPLED_ROWS, SAMPLING_UNITS)
 
 
-def programs(scratch: Path) -> Iterator[Step]:
+def list_program_steps(scratch: Path) -> Iterator[Step]:
     """Whole programs, run as by `synth profile`."""
     written = [ROOT / "tests/kernels/programs" / f"{name}.hip" for name in PROGRAMS]
     written += [ROOT / "corpus/handwritten" / f"{name}.hip" for name in HANDWRITTEN]
@@ -103,10 +103,10 @@ def run_kernels(built: api.Artefacts, device: devices.DeviceTable, folder: Path)
 
 
 PARTS: dict[str, Callable[[Path], Iterator[Step]]] = {
-    "instructions": instructions,
-    "grids": grids,
-    "products": products,
-    "programs": programs,
+    "instructions": list_instruction_steps,
+    "grids": list_grid_steps,
+    "products": list_product_steps,
+    "programs": list_program_steps,
 }
 
 

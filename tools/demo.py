@@ -35,7 +35,7 @@ TRITON = "examples/tuned_matmul.py"
 
 
 @dataclass(frozen=True)
-class Stage:
+class DemoStage:
     """One `synth` command. `accept`: exit codes after which the demo continues (5: some items failed, all listed)."""
 
     title: str
@@ -43,59 +43,63 @@ class Stage:
     accept: tuple[int, ...] = (0,)
 
 
-def list_stages(out: Path, programs: int) -> list[Stage]:
+def list_stages(out: Path, programs: int) -> list[DemoStage]:
     """The stages in order, for `programs` base programs, with all outputs under `out`."""
     base, varied, corpus, model = (str(out / name) for name in ("programs", "augmented", "corpus", "model"))
     matrix = [f"--arch={arch}" for arch in recorded_architectures()] + [f"--flags={flags}" for flags in FLAG_SETS]
     return [
-        Stage(
+        DemoStage(
             "generate base programs",
             ("generate", "--count", str(programs), "--sizes", "2", "--seed", "1", "--out", base),
         ),
-        Stage("rename and flatten copies", ("augment", base, "--copies", "1", "--seed", "1", "--out", varied), (0, 5)),
-        Stage("execute and count: base programs", ("profile", base, "--out", corpus, *matrix), (0, 5)),
-        Stage("execute and count: varied copies", ("profile", varied, "--out", corpus, *matrix), (0, 5)),
-        Stage(
+        DemoStage(
+            "rename and flatten copies", ("augment", base, "--copies", "1", "--seed", "1", "--out", varied), (0, 5)
+        ),
+        DemoStage("execute and count: base programs", ("profile", base, "--out", corpus, *matrix), (0, 5)),
+        DemoStage("execute and count: varied copies", ("profile", varied, "--out", corpus, *matrix), (0, 5)),
+        DemoStage(
             "execute and count: handwritten programs",
             ("profile", HANDWRITTEN, "--out", corpus, *matrix),
             (0, 5),
         ),
-        Stage("what is in the corpus", ("stats", corpus)),
-        Stage(
+        DemoStage("what is in the corpus", ("stats", corpus)),
+        DemoStage(
             "write training samples",
             ("export", corpus, "--format", "chat-jsonl", "--out", str(out / "samples.jsonl")),
         ),
-        Stage("fine-tune the base that ships, with LoRA", ("train", corpus, "--config", "lora-cpu", "--out", model)),
-        Stage(
+        DemoStage(
+            "fine-tune the base that ships, with LoRA", ("train", corpus, "--config", "lora-cpu", "--out", model)
+        ),
+        DemoStage(
             "score it beside baselines",
             ("evaluate", model, corpus, "--out", str(out / "evaluation")),
         ),
-        Stage(
+        DemoStage(
             "predict the paper's grid-stride listing",
             ("predict", LISTING, "--arch", "gfx942", "--flags=-O3 -ffast-math", "--model", model),
         ),
-        Stage(
+        DemoStage(
             "the shipped predictor's answer, beside the executed figures",
             ("predict", LISTING, "--arch", "gfx942", "--flags=-O3 -ffast-math", "--check"),
         ),
-        Stage(
+        DemoStage(
             "a model that decides which tools to call",
             ("predict", LISTING, "--arch", "gfx942", "--flags=-O3 -ffast-math", "--tools"),
         ),
-        Stage(
+        DemoStage(
             "a Triton kernel, whose autotuner chooses its blocks in simulated time",
             ("profile", TRITON, "--arch", "gfx942", "--no-counters", "--", "256"),
             (0, MissingDependency.exit_code),
         ),
-        Stage("write the report", ("report", corpus, "--model", model, "--out", str(out / "report.html"))),
+        DemoStage("write the report", ("report", corpus, "--model", model, "--out", str(out / "report.html"))),
     ]
 
 
-def stage_key(stage: Stage) -> str:
+def hash_stage(stage: DemoStage) -> str:
     return hashlib.sha256("\0".join(stage.arguments).encode()).hexdigest()[:16]
 
 
-def run_stage(stage: Stage, number: int, total: int) -> float:
+def run_stage(stage: DemoStage, number: int, total: int) -> float:
     """Runs one stage; returns its duration in seconds, or exits with its exit code."""
     print(f"\n[{number}/{total}] {stage.title}\n  $ synth {shlex.join(stage.arguments)}", flush=True)
     start = time.monotonic()
@@ -114,13 +118,13 @@ def run_demo(out: Path, programs: int) -> None:
     document: dict[str, float] = json.loads(done_path.read_text()) if done_path.exists() else {}
     plan = list_stages(out, programs)
     for number, stage in enumerate(plan, 1):
-        key = stage_key(stage)
+        key = hash_stage(stage)
         if key in document:
             print(f"[{number}/{len(plan)}] {stage.title}: done before ({document[key]:.0f} s)", flush=True)
             continue
         document[key] = run_stage(stage, number, len(plan))
         write_whole(done_path, json.dumps(document, indent=1))
-    print(f"\nAll stages done in {sum(document[stage_key(s)] for s in plan):.0f} s of work.")
+    print(f"\nAll stages done in {sum(document[hash_stage(s)] for s in plan):.0f} s of work.")
     print(f"Open {out / 'report.html'} in a browser; the corpus is in {out / 'corpus'}.")
     print(f"Try: {SYNTH} profile {LISTING} --arch gfx942")
     print(f"The workbench in your browser: {SYNTH} serve --open")

@@ -110,7 +110,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--target", choices=TARGETS, help="run only this target")
     options = parser.parse_args(arguments)
     try:
-        BUILD.compile()
+        BUILD.compile_core()
         write_seeds(options.corpus.resolve())
     except (HipsynthError, subprocess.CalledProcessError, OSError) as error:
         print(f"fuzz: {error}", file=sys.stderr)

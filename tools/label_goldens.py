@@ -58,7 +58,7 @@ Facts = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Golden:
+class GoldenLabel:
     """One recorded label: what it is of, the values that are shown, and a digest over all of them."""
 
     part: str
@@ -75,7 +75,7 @@ class Golden:
     def key(self) -> tuple[str, ...]:
         return self.program, self.arguments, self.device, self.backend, self.kernel.partition(" ")[0]
 
-    def line(self) -> str:
+    def format_line(self) -> str:
         return "\t".join((*list(vars(self).values())[:7], *self.values, self.digest))
 
 
@@ -87,9 +87,9 @@ class GoldenRecord:
     preview: int
     tools: Mapping[str, str]
     names: Mapping[str, Sequence[str]]
-    labels: Sequence[Golden]
+    labels: Sequence[GoldenLabel]
 
-    def version(self, backend: str) -> int:
+    def find_version(self, backend: str) -> int:
         return self.sim if backend == "sim" else self.preview
 
 
@@ -97,20 +97,20 @@ class GoldenRecord:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class GoldenProgram:
     """A program of the record, labelled in every run on every device and previewed on the first one."""
 
     part: str
     program: Program
     devices: tuple[str, ...]
 
-    def job(self, backend: str) -> MatrixJob:
+    def build_job(self, backend: str) -> MatrixJob:
         named = self.devices if backend == "sim" else self.devices[:1]
         targets = [Target(devices.load_device(name).arch, "-O3", name) for name in named]
         return MatrixJob(backend, self.program, tuple((t, run) for t in targets for run in self.program.runs), LIMITS)
 
 
-def draw_programs() -> Iterator[Drawn]:
+def draw_programs() -> Iterator[GoldenProgram]:
     """A few programs of every family at small sizes, those of the part "full" also at one of their own, on the devices
     of one architecture, every third on both; and programs of the release for limits that small programs do not meet."""
     archs = devices.list_architectures()
@@ -125,11 +125,11 @@ def draw_programs() -> Iterator[Drawn]:
             arch = archs[number % len(archs)]
             others = [devices.default_device(a) for a in archs if a != arch and number % 3 == 0]
             named = (*(d for d in devices.list_devices() if devices.load_device(d).arch == arch), *others)
-            yield Drawn(part, replace(small, choices=(), params={}, runs=tuple(map(ProgramRun, runs))), named)
-    yield from rare_limits()
+            yield GoldenProgram(part, replace(small, choices=(), params={}, runs=tuple(map(ProgramRun, runs))), named)
+    yield from draw_rare_limits()
 
 
-def rare_limits() -> Iterator[Drawn]:
+def draw_rare_limits() -> Iterator[GoldenProgram]:
     """The cheapest program of the release with each of the limits RARE."""
     release = Release.load(ROOT / "corpus" / "release" / "v1")
     labels = sorted(
@@ -140,15 +140,15 @@ def rare_limits() -> Iterator[Drawn]:
         row = next(row for row in labels if row["bottleneck"] == limit)
         run = ProgramRun(tuple(shlex.split(row["arguments"])))
         program = Program(texts[row["program"]], "synthetic", row["family"], runs=(run,))
-        yield Drawn("quick", program, (row["device"],))
+        yield GoldenProgram("quick", program, (row["device"],))
 
 
-def choose_programs() -> list[Drawn]:
+def choose_programs() -> list[GoldenProgram]:
     """The programs that are labelled on devices that are added, with the devices that they have labels of."""
     return [drawn_program for part, step in ADDED.items() for drawn_program in list_programs(part)[::step]]
 
 
-def write_programs(drawn: Iterable[Drawn]) -> None:
+def write_programs(drawn: Iterable[GoldenProgram]) -> None:
     """Stores the programs of the record."""
     rows = [
         {"part": choice.part, "family": choice.program.family, "name": choice.program.name, "text": choice.program.text,
@@ -159,20 +159,20 @@ def write_programs(drawn: Iterable[Drawn]) -> None:
     pq.write_table(pa.Table.from_pylist(rows), FOLDER / "programs.parquet", compression="zstd", compression_level=19)
 
 
-def list_programs(part: str) -> list[Drawn]:
+def list_programs(part: str) -> list[GoldenProgram]:
     """The programs of a part of the record."""
     programs = []
     for row in pq.read_table(FOLDER / "programs.parquet").to_pylist():
         runs = tuple(ProgramRun(tuple(arguments)) for arguments in row["runs"])
         program = Program(row["text"], "synthetic", row["family"], row["name"], runs=runs)
-        programs += [Drawn(part, program, tuple(row["devices"]))] if row["part"] == part else []
+        programs += [GoldenProgram(part, program, tuple(row["devices"]))] if row["part"] == part else []
     return programs
 
 
 # --- their labels ---------------------------------------------------------------------------------------------------
 
 
-def facts_of(kernel: KernelRecord, arch: str) -> Facts:
+def list_facts(kernel: KernelRecord, arch: str) -> Facts:
     """What a label says, by dotted names: not what the timing model was given (`work`, `bounds`), nor its source."""
     record = asdict(with_sure_labels(kernel, arch))
     for name in ("source", "work", "signature"):
@@ -189,7 +189,7 @@ def _flatten_facts(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple
             yield prefix + name, inner
 
 
-def label_rows(job: MatrixJob, results: Sequence[TargetResult]) -> list[tuple[tuple[str, ...], Facts]]:
+def list_label_rows(job: MatrixJob, results: Sequence[TargetResult]) -> list[tuple[tuple[str, ...], Facts]]:
     """(key columns without the part, facts) of each kernel of each cell; of a failed cell, its reason."""
     rows: list[tuple[tuple[str, ...], Facts]] = []
     for (target, run), result in zip(job.cells, results, strict=True):
@@ -197,22 +197,22 @@ def label_rows(job: MatrixJob, results: Sequence[TargetResult]) -> list[tuple[tu
         if result.status != RunStatus.OK:
             rows.append(((*where, f"- {result.reason}"), {}))
         for index, kernel in enumerate(result.kernels if result.status == RunStatus.OK else ()):
-            rows.append(((*where, f"{index} {kernel.name}"), facts_of(kernel, target.arch)))
+            rows.append(((*where, f"{index} {kernel.name}"), list_facts(kernel, target.arch)))
     return rows
 
 
-def label_programs(part: str, batch: slice = slice(None), workers: int = 1) -> list[tuple[tuple[str, ...], Facts]]:
+def label_part(part: str, batch: slice = slice(None), workers: int = 1) -> list[tuple[tuple[str, ...], Facts]]:
     """Labels the programs of a part (a batch of them) as a corpus would, executed and previewed."""
-    return label_drawn(list_programs(part)[batch], workers)
+    return label_programs(list_programs(part)[batch], workers)
 
 
-def label_drawn(drawn: Sequence[Drawn], workers: int = 1) -> list[tuple[tuple[str, ...], Facts]]:
+def label_programs(drawn: Sequence[GoldenProgram], workers: int = 1) -> list[tuple[tuple[str, ...], Facts]]:
     """(key columns, facts) of each label of these programs, executed and previewed."""
-    jobs = [(choice.part, choice.job(backend)) for choice in drawn for backend in ("sim", "preview")]
+    jobs = [(choice.part, choice.build_job(backend)) for choice in drawn for backend in ("sim", "preview")]
     rows = []
     for outcome in map_unordered(run_job, [job for _, job in jobs], workers, "local", 3600.0):
         part, job = jobs[outcome.index]
-        rows += [((part, *key), facts) for key, facts in label_rows(job, outcome.get())]
+        rows += [((part, *key), facts) for key, facts in list_label_rows(job, outcome.get())]
     return rows
 
 
@@ -222,15 +222,17 @@ def digest_facts(facts: Facts, names: Sequence[str]) -> str:
     return hashlib.sha256(json.dumps(known_facts).encode()).hexdigest()[:16]
 
 
-def make_goldens(rows: Iterable[tuple[tuple[str, ...], Facts]], names: Mapping[str, Sequence[str]]) -> list[Golden]:
+def make_goldens(
+    rows: Iterable[tuple[tuple[str, ...], Facts]], names: Mapping[str, Sequence[str]]
+) -> list[GoldenLabel]:
     goldens = [
         _parse_golden((*key, *(_show_value(facts.get(name)) for name in SHOWN), digest_facts(facts, names[key[5]])))
         for key, facts in rows
     ]
-    return sorted(goldens, key=_order_of)
+    return sorted(goldens, key=_make_sort_key)
 
 
-def _order_of(label: Golden) -> tuple[bool, str, tuple[str, ...]]:
+def _make_sort_key(label: GoldenLabel) -> tuple[bool, str, tuple[str, ...]]:
     return label.part != "quick", label.family, label.key
 
 
@@ -251,38 +253,42 @@ def read_goldens() -> GoldenRecord:
     )
 
 
-def _parse_golden(cells: Sequence[str]) -> Golden:
+def _parse_golden(cells: Sequence[str]) -> GoldenLabel:
     part, family, program, arguments, device, backend, kernel, *values, digest = cells
-    return Golden(part, family, program, arguments, device, backend, kernel, tuple(values), digest)
+    return GoldenLabel(part, family, program, arguments, device, backend, kernel, tuple(values), digest)
 
 
 def write_goldens(record: GoldenRecord) -> None:
     about = {"sim": record.sim, "preview": record.preview, "tools": record.tools, "names": record.names}
     (FOLDER / "about.json").write_text(json.dumps(about, indent=1) + "\n")
-    lines = ["\t".join(COLUMNS), *(golden.line() for golden in record.labels)]
+    lines = ["\t".join(COLUMNS), *(golden.format_line() for golden in record.labels)]
     (FOLDER / "labels.tsv").write_text("\n".join(lines) + "\n")
 
 
-def tools_here() -> dict[str, str]:
+def read_tool_versions() -> dict[str, str]:
     """The compiler and headers, on which machine code and so labels depend."""
     provenance = toolchain.find_toolchain().provenance()
     return {name: provenance[name] for name in ("compiler", "headers")}
 
 
-def find_moved(before: Sequence[Golden], after: Sequence[Golden]) -> list[tuple[Golden | None, Golden | None]]:
+def find_moved_labels(
+    before: Sequence[GoldenLabel], after: Sequence[GoldenLabel]
+) -> list[tuple[GoldenLabel | None, GoldenLabel | None]]:
     """The labels that differ, as they were and as they are; None: there is none."""
     old, new = ({label.key: label for label in labels} for labels in (before, after))
     keys = sorted(old.keys() | new.keys())
     return [
-        (old.get(key), new.get(key)) for key in keys if _stated_values(old.get(key)) != _stated_values(new.get(key))
+        (old.get(key), new.get(key))
+        for key in keys
+        if _list_stated_values(old.get(key)) != _list_stated_values(new.get(key))
     ]
 
 
-def _stated_values(one: Golden | None) -> tuple[str, str] | None:
-    return (one.kernel, one.digest) if one else None
+def _list_stated_values(label: GoldenLabel | None) -> tuple[str, str] | None:
+    return (label.kernel, label.digest) if label else None
 
 
-def line_of(before: Golden | None, after: Golden | None) -> str:
+def describe_move(before: GoldenLabel | None, after: GoldenLabel | None) -> str:
     """What moved in one label."""
     label = after or before
     assert label is not None
@@ -297,7 +303,7 @@ def line_of(before: Golden | None, after: Golden | None) -> str:
     return f"{head}: {', '.join(changes) or 'a value that is not shown'}"
 
 
-def summarise_moves(pairs: Sequence[tuple[Golden | None, Golden | None]], all_labels: int) -> list[str]:
+def summarise_moves(pairs: Sequence[tuple[GoldenLabel | None, GoldenLabel | None]], all_labels: int) -> list[str]:
     """What moved, by limit of the kernel before, as rows of a table."""
     changes: dict[str, list[float]] = {}
     for before, after in pairs:
@@ -314,24 +320,24 @@ def summarise_moves(pairs: Sequence[tuple[Golden | None, Golden | None]], all_la
     return rows
 
 
-def may_write(record: GoldenRecord, pairs: Sequence[tuple[Golden | None, Golden | None]]) -> str:
+def explain_refusal(record: GoldenRecord, pairs: Sequence[tuple[GoldenLabel | None, GoldenLabel | None]]) -> str:
     """Why labels that moved may not be recorded, "" if they may."""
     now = {"sim": label_model.version_number("sim"), "preview": label_model.version_number("preview")}
     both = [(before, after) for before, after in pairs if before and after]
     stale = {"sim" if any(a.backend == "sim" for _, a in both) else "preview"} if both else set()
-    behind = sorted(name for name in stale if now[name] <= record.version(name) and now["sim"] <= record.sim)
+    behind = sorted(name for name in stale if now[name] <= record.find_version(name) and now["sim"] <= record.sim)
     if not behind:
         return ""
     return f"labels moved: raise `{behind[0]}` in {label_model.TABLE_PATH.relative_to(ROOT)}, then --write"
 
 
-def add_to_page(pairs: Sequence[tuple[Golden | None, Golden | None]], all_labels: int, why: str) -> None:
+def add_page_moves(pairs: Sequence[tuple[GoldenLabel | None, GoldenLabel | None]], all_labels: int, why: str) -> None:
     """Adds what moved to the section of the present versions, which is the last one of the page."""
-    listed = [f"- {line_of(*pair)}" for pair in pairs[:: max(1, len(pairs) // MOST_LISTED)]]
-    write_to_page([*([why, ""] if why else []), *summarise_moves(pairs, all_labels), "", "Some of them:", "", *listed])
+    listed = [f"- {describe_move(*pair)}" for pair in pairs[:: max(1, len(pairs) // MOST_LISTED)]]
+    add_page_lines([*([why, ""] if why else []), *summarise_moves(pairs, all_labels), "", "Some of them:", "", *listed])
 
 
-def write_to_page(body: Sequence[str]) -> None:
+def add_page_lines(body: Sequence[str]) -> None:
     """Adds lines to the section of the present versions, which is the last one of the page; what it says stays."""
     title, text = f"## {label_model.preview_version()}", PAGE.read_text().rstrip()
     head = [] if title in text.splitlines() else [title, ""]
@@ -356,25 +362,25 @@ def main() -> int:
     if options.draw:
         write_programs(_keep_affordable(draw_programs(), options.workers))
     parts = tuple(options.part or PARTS)
-    rows = [row for part in parts for row in label_programs(part, workers=options.workers)]
+    rows = [row for part in parts for row in label_part(part, workers=options.workers)]
     if options.draw:
         drawn = {b: sorted({name for key, facts in rows if key[5] == b for name in facts}) for b in ("sim", "preview")}
         write_goldens(_make_record(make_goldens(rows, drawn), drawn))
         return 0
     record = read_goldens()
     names = record.names
-    pairs = find_moved([label for label in record.labels if label.part in parts], make_goldens(rows, names))
+    pairs = find_moved_labels([label for label in record.labels if label.part in parts], make_goldens(rows, names))
     for pair in pairs:
-        print(line_of(*pair))
+        print(describe_move(*pair))
     print(f"{len(pairs)} of {len(record.labels)} labels moved")
     if not options.write:
         return 5 if pairs else 0
-    refusal = may_write(record, pairs)
+    refusal = explain_refusal(record, pairs)
     if refusal or parts != tuple(PARTS):
         print(refusal or "--write records all parts", file=sys.stderr)
         return 2
     if pairs:
-        add_to_page(pairs, len(record.labels), options.why)
+        add_page_moves(pairs, len(record.labels), options.why)
     write_goldens(_make_record(make_goldens(rows, names), names))
     return 0
 
@@ -383,12 +389,12 @@ def add_labels(names: Sequence[str], workers: int) -> None:
     """Adds labels of more devices to the record, their programs and a line on the page. No version rises."""
     record, chosen = read_goldens(), choose_programs()
     added = [replace(drawn_program, devices=tuple(names)) for drawn_program in chosen]
-    rows = label_drawn(added, workers)
-    known = extend_names(record.names, label_drawn(chosen, workers), rows)
+    rows = label_programs(added, workers)
+    digest_names = extend_names(record.names, label_programs(chosen, workers), rows)
     write_programs([*list_programs("quick"), *list_programs("full"), *added])
-    labels = sorted([*record.labels, *make_goldens(rows, known)], key=_order_of)
-    write_goldens(replace(record, names=known, labels=labels))
-    write_to_page([f"{len(rows)} labels of {', '.join(names)} were added; no other label moved."])
+    labels = sorted([*record.labels, *make_goldens(rows, digest_names)], key=_make_sort_key)
+    write_goldens(replace(record, names=digest_names, labels=labels))
+    add_page_lines([f"{len(rows)} labels of {', '.join(names)} were added; no other label moved."])
 
 
 def extend_names(
@@ -398,25 +404,25 @@ def extend_names(
 ) -> dict[str, list[str]]:
     """The names with those that only added labels have, last. What labels recorded before would now have as well stays
     out until they are recorded anew: with it, their digests would differ."""
-    found = {(key[5], name) for key, facts in added for name in facts}
-    found -= {(key[5], name) for key, facts in labelled for name in facts}
+    added_names = {(key[5], name) for key, facts in added for name in facts}
+    added_names -= {(key[5], name) for key, facts in labelled for name in facts}
     return {
-        backend: [*listed, *sorted({name for where, name in found if where == backend} - set(listed))]
+        backend: [*listed, *sorted({name for where, name in added_names if where == backend} - set(listed))]
         for backend, listed in names.items()
     }
 
 
-def _make_record(labels: Sequence[Golden], names: Mapping[str, Sequence[str]]) -> GoldenRecord:
+def _make_record(labels: Sequence[GoldenLabel], names: Mapping[str, Sequence[str]]) -> GoldenRecord:
     return GoldenRecord(
-        label_model.version_number("sim"), label_model.version_number("preview"), tools_here(), names, labels
+        label_model.version_number("sim"), label_model.version_number("preview"), read_tool_versions(), names, labels
     )
 
 
-def _keep_affordable(drawn: Iterable[Drawn], workers: int) -> list[Drawn]:
+def _keep_affordable(drawn: Iterable[GoldenProgram], workers: int) -> list[GoldenProgram]:
     """The quick part without runs that take too long, but with the shortest one of each program."""
     drawn_programs = list(drawn)
     quick = [drawn_program for drawn_program in drawn_programs if drawn_program.part == "quick"]
-    jobs = [replace(drawn_program, devices=drawn_program.devices[:1]).job("sim") for drawn_program in quick]
+    jobs = [replace(drawn_program, devices=drawn_program.devices[:1]).build_job("sim") for drawn_program in quick]
     affordable: dict[str, tuple[ProgramRun, ...]] = {}
     for outcome in map_unordered(run_job, jobs, workers, "local", 3600.0):
         spent = [

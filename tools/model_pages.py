@@ -46,14 +46,14 @@ def render_table(patterns: list[str]) -> str:
     return "\n".join(["", "| constant | device | value | source |", "|---|---|---:|---|", *rows, "", ""])
 
 
-def with_tables(text: str) -> str:
+def replace_tables(text: str) -> str:
     """The page with every table written anew."""
     return BLOCK.sub(lambda block: block[1] + render_table(block[2].split()) + block[3], text)
 
 
-def find_stale() -> dict[Path, str]:
+def find_stale_pages() -> dict[Path, str]:
     """Pages whose tables differ from the device tables, with what they should be."""
-    texts = {path: with_tables(path.read_text()) for path in sorted(PAGES.glob("*.md"))}
+    texts = {path: replace_tables(path.read_text()) for path in sorted(PAGES.glob("*.md"))}
     return {path: text for path, text in texts.items() if text != path.read_text()}
 
 
@@ -61,7 +61,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Writes the tables of constants in docs/explanation/model.")
     parser.add_argument("--check", action="store_true", help="only say which pages are stale")
     check = parser.parse_args(argv).check
-    stale_pages = find_stale()
+    stale_pages = find_stale_pages()
     for path, text in stale_pages.items():
         print(f"{'stale' if check else 'written'}: {path.relative_to(ROOT)}")
         if not check:

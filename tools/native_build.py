@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def compiler_runtime(compiler: str, name: str) -> Path:
+def find_compiler_runtime(compiler: str, name: str) -> Path:
     """A runtime library of clang, such as libclang_rt.asan-x86_64.so; raises OSError if it is not installed."""
     process = subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True)
     path = Path(process.stdout.strip())
@@ -32,11 +32,11 @@ class NativeBuild:
         return ROOT / "build" / self.name
 
     @property
-    def module(self) -> Path:
+    def module_folder(self) -> Path:
         """The folder of the installed module and runtime library."""
         return self.folder / "installed" / "hipsynth" / "simulator"
 
-    def compile(self) -> None:
+    def compile_core(self) -> None:
         """Configures (only the first time) and compiles. Raises CalledProcessError."""
         options = [*self.options, f"-DPython_EXECUTABLE={sys.executable}", f"-DPython3_EXECUTABLE={sys.executable}"]
         if not (self.folder / "CMakeCache.txt").exists():
@@ -44,13 +44,13 @@ class NativeBuild:
             subprocess.run([*configure, *options], check=True)
         subprocess.run(["cmake", "--build", self.folder, "-j", str(os.cpu_count() or 1)], check=True)
 
-    def install(self) -> None:
+    def install_core(self) -> None:
         """Compiles, and installs inside the build folder instead of the package. Raises CalledProcessError."""
-        self.compile()
+        self.compile_core()
         command = ["cmake", "--install", str(self.folder), "--prefix", str(self.folder / "installed")]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
-    def environment(self) -> dict[str, str]:
+    def build_environment(self) -> dict[str, str]:
         """The environment in which Python and simulated programs use the installed core."""
-        library = self.module / "libhipsynth_hip.so"
-        return os.environ | {"HIPSYNTH_NATIVE": str(self.module), "HIPSYNTH_RUNTIME": str(library)}
+        library = self.module_folder / "libhipsynth_hip.so"
+        return os.environ | {"HIPSYNTH_NATIVE": str(self.module_folder), "HIPSYNTH_RUNTIME": str(library)}

@@ -24,7 +24,7 @@ from pathlib import Path
 from hipsynth import toolchain
 from hipsynth.core.errors import HipsynthError, MissingDependency
 from hipsynth.core.scratch import scratch_folder
-from tools.native_build import ROOT, NativeBuild, compiler_runtime
+from tools.native_build import ROOT, NativeBuild, find_compiler_runtime
 
 NATIVE = ROOT / "simulator" / "native"
 PROFILE = NATIVE / "core.proftext"
@@ -34,7 +34,7 @@ HEAD = "# Written by `python -m tools.profile_core`: how often tools/core_work.p
 
 
 @dataclass(frozen=True)
-class Function:
+class FunctionProfile:
     """One function's record in the text profile of `llvm-profdata merge --text`."""
 
     name: str  # mangled; FILE:NAME for functions with internal linkage
@@ -42,7 +42,7 @@ class Function:
     weight: int  # sum of the execution counts of its regions
 
 
-def read_profile(text: str) -> list[Function]:
+def read_profile(text: str) -> list[FunctionProfile]:
     """Parses a text profile. Raises ValueError if it is malformed."""
     functions = []
     for record in text.split("\n\n"):
@@ -51,14 +51,14 @@ def read_profile(text: str) -> list[Function]:
             name, _, count, *counters = lines
             if len(counters) != int(count):
                 raise ValueError(f"{name}: {count} counters expected, found {len(counters)}")
-            functions.append(Function(name, record.strip() + "\n", sum(map(int, counters))))
+            functions.append(FunctionProfile(name, record.strip() + "\n", sum(map(int, counters))))
     return functions
 
 
 # --- recording -------------------------------------------------------------------------------------------------------
 
 
-def profdata() -> Path:
+def find_profdata() -> Path:
     """The llvm-profdata of the compiler's LLVM release. Raises MissingDependency if it is not installed."""
     objdump = toolchain.find_toolchain().objdump
     tool = objdump.with_name(objdump.name.replace("objdump", "profdata"))
@@ -70,14 +70,14 @@ def profdata() -> Path:
 def record_profile(part: str, scratch: Path) -> Path:
     """Runs one part of the workload; returns the path of its merged profile."""
     folder = scratch / part
-    environment = BUILD.environment() | {"LLVM_PROFILE_FILE": str(folder / "%p.profraw")}
+    environment = BUILD.build_environment() | {"LLVM_PROFILE_FILE": str(folder / "%p.profraw")}
     subprocess.run([sys.executable, "-m", "tools.core_work", part], cwd=ROOT, env=environment, check=True)
     merged = scratch / f"{part}.proftext"
-    subprocess.run([profdata(), "merge", "--text", "-o", merged, folder], check=True)
+    subprocess.run([find_profdata(), "merge", "--text", "-o", merged, folder], check=True)
     return merged
 
 
-def weighed(parts: Iterable[Path], scratch: Path) -> str:
+def merge_profiles(parts: Iterable[Path], scratch: Path) -> str:
     """Merges the parts' profiles with equal weight and drops functions that never ran.
 
     The compiler would treat those as cold, although the workload merely does not cover them.
@@ -86,7 +86,7 @@ def weighed(parts: Iterable[Path], scratch: Path) -> str:
     most = max(weights.values())
     inputs = [f"--weighted-input={round(most / weight)},{part}" for part, weight in weights.items()]
     merged = scratch / "all.proftext"
-    subprocess.run([profdata(), "merge", "--text", "-o", merged, *inputs], check=True)
+    subprocess.run([find_profdata(), "merge", "--text", "-o", merged, *inputs], check=True)
     functions = sorted(read_profile(merged.read_text()), key=lambda function: function.name)
     return HEAD + "\n".join(function.text for function in functions if function.weight)
 
@@ -95,10 +95,10 @@ def write_profile() -> None:
     from tools.core_work import PARTS
 
     start = time.monotonic()
-    compiler_runtime(str(toolchain.find_toolchain().clang), "libclang_rt.profile-x86_64.a")
-    BUILD.install()
+    find_compiler_runtime(str(toolchain.find_toolchain().clang), "libclang_rt.profile-x86_64.a")
+    BUILD.install_core()
     with scratch_folder() as scratch:
-        PROFILE.write_text(weighed([record_profile(part, scratch) for part in PARTS], scratch))
+        PROFILE.write_text(merge_profiles([record_profile(part, scratch) for part in PARTS], scratch))
     functions = len(read_profile(PROFILE.read_text()))
     print(f"{PROFILE.relative_to(ROOT)}: {functions} functions, in {time.monotonic() - start:.0f} s; now build again")
 
@@ -106,15 +106,15 @@ def write_profile() -> None:
 # --- whether it still fits -------------------------------------------------------------------------------------------
 
 
-def indexed(text: str, folder: Path) -> Path:
+def index_profile(text: str, folder: Path) -> Path:
     """Converts a text profile to the indexed format that the compiler reads; returns its path."""
     (folder / "core.proftext").write_text(text)
     path = folder / "core.profdata"
-    subprocess.run([profdata(), "merge", "-o", path, folder / "core.proftext"], check=True)
+    subprocess.run([find_profdata(), "merge", "-o", path, folder / "core.proftext"], check=True)
     return path
 
 
-def sources() -> list[Path]:
+def list_sources() -> list[Path]:
     return [path for folder in FOLDERS for path in sorted((NATIVE / folder).glob("*.cpp"))]
 
 
@@ -124,7 +124,7 @@ def generate_headers(folder: Path) -> None:
         subprocess.run([sys.executable, ROOT / package / "generate.py", folder], check=True)
 
 
-def list_known(source: Path, profile: Path, headers: Path) -> set[str]:
+def list_current_functions(source: Path, profile: Path, headers: Path) -> set[str]:
     """Names of the functions in one source file whose current form matches a record of the profile.
 
     `headers`: the folder of the generated headers.
@@ -150,29 +150,29 @@ def list_known(source: Path, profile: Path, headers: Path) -> set[str]:
     return names | {f"{source.name}:{name}" for name in names}
 
 
-def outdated(text: str, files: Iterable[Path]) -> list[tuple[Function, float]]:
+def find_outdated(text: str, files: Iterable[Path]) -> list[tuple[FunctionProfile, float]]:
     """Profiled functions that no longer match any of these source files, with their share of all executions."""
     with scratch_folder() as folder:
-        profile = indexed(text, folder)
+        profile = index_profile(text, folder)
         headers = folder / "generated"
         generate_headers(headers)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            fitting = set().union(*pool.map(lambda source: list_known(source, profile, headers), files))
+            fitting = set().union(*pool.map(lambda source: list_current_functions(source, profile, headers), files))
     functions = read_profile(text)
     total = sum(function.weight for function in functions)
     lost = [(function, function.weight / total) for function in functions if function.name not in fitting]
     return sorted(lost, key=lambda row: -row[1])
 
 
-def share(lost: Iterable[tuple[Function, float]]) -> float:
+def sum_shares(lost: Iterable[tuple[FunctionProfile, float]]) -> float:
     return sum(part for _, part in lost)
 
 
 def check_profile() -> None:
-    lost = outdated(PROFILE.read_text(), sources())
+    lost = find_outdated(PROFILE.read_text(), list_sources())
     for function, part in lost:
         print(f"{100 * part:8.4f} %  {function.name}")
-    print(f"{len(lost)} functions have changed: {100 * share(lost):.2f} % of the recorded executions")
+    print(f"{len(lost)} functions have changed: {100 * sum_shares(lost):.2f} % of the recorded executions")
 
 
 def main(arguments: list[str]) -> int:

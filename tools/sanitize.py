@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from tools.native_build import ROOT, NativeBuild, compiler_runtime
+from tools.native_build import ROOT, NativeBuild, find_compiler_runtime
 
 BUILD = NativeBuild("sanitize", ("-DHIPSYNTH_SANITIZE=ON",))
 # All tests that run the core, in Python's process or in a simulated program's; training only uses its results.
@@ -26,18 +26,18 @@ LEFT_OUT = (
 )
 
 
-def runtime() -> Path:
+def find_runtime() -> Path:
     """The shared sanitizer runtime library of the compiler used for the build."""
     found_by_cmake = next((BUILD.folder / "CMakeFiles").glob("*/CMakeCXXCompiler.cmake")).read_text()
     compiler = found_by_cmake.split('set(CMAKE_CXX_COMPILER "', 1)[1].split('"', 1)[0]
-    return compiler_runtime(compiler, "libclang_rt.asan-x86_64.so")
+    return find_compiler_runtime(compiler, "libclang_rt.asan-x86_64.so")
 
 
-def environment() -> dict[str, str]:
+def build_environment() -> dict[str, str]:
     """Environment for the sanitized module. Leak detection is off, because Python keeps memory until it exits."""
-    return BUILD.environment() | {
-        "HIPSYNTH_PRELOAD": str(runtime()),
-        "LD_PRELOAD": str(runtime()),
+    return BUILD.build_environment() | {
+        "HIPSYNTH_PRELOAD": str(find_runtime()),
+        "LD_PRELOAD": str(find_runtime()),
         "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:use_sigaltstack=0",
         "UBSAN_OPTIONS": "print_stacktrace=1",
     }
@@ -46,8 +46,8 @@ def environment() -> dict[str, str]:
 def main(arguments: list[str]) -> int:
     start = time.monotonic()
     try:
-        BUILD.install()
-        extra = environment()
+        BUILD.install_core()
+        extra = build_environment()
     except (OSError, subprocess.CalledProcessError) as error:
         print(f"sanitize: {error}", file=sys.stderr)
         return 4

@@ -47,7 +47,7 @@ SYSTEM: dict[str, tuple[str, bool, str]] = {
 }
 
 
-class StepFailed(Exception):
+class StepFailure(Exception):
     """A step failed: `args[0]` describes the failure, `args[1]` the remedy."""
 
 
@@ -68,23 +68,23 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--freeze", action="store_true", help="rewrite requirements.lock from .venv")
     options = parser.parse_args(argv)
     if options.freeze:
-        return freeze()
+        return freeze_requirements()
     start = time.monotonic()
     steps = (
         ("python", check_python),
-        ("system packages", system_packages),
-        ("virtual environment", virtual_environment),
-        ("PyTorch", torch),
-        ("Python packages", packages),
-        ("hipsynth", editable),
-        ("simulator", native),
-        ("header tree", header_tree),
+        ("system packages", install_system_packages),
+        ("virtual environment", make_environment),
+        ("PyTorch", install_torch),
+        ("Python packages", install_packages),
+        ("hipsynth", install_hipsynth),
+        ("simulator", build_simulator),
+        ("header tree", build_header_tree),
     )
     for name, step in steps:
         began = time.monotonic()
         try:
             message = step()
-        except StepFailed as failure:
+        except StepFailure as failure:
             print(f"{name}: FAILED: {failure.args[0]}; {failure.args[1]}", flush=True)
             return 1
         except KeyboardInterrupt:
@@ -102,28 +102,30 @@ def main(argv: list[str] | None = None) -> int:
 def check_python() -> str:
     if sys.version_info[:2] < OLDEST:
         release = ".".join(map(str, sys.version_info[:2]))
-        raise StepFailed(f"this is Python {release}", "run `make setup PYTHON=python3.11` (3.11 or newer)")
+        raise StepFailure(f"this is Python {release}", "run `make setup PYTHON=python3.11` (3.11 or newer)")
     return f"{sys.version.split()[0]}"
 
 
-def system_packages() -> str:
+def install_system_packages() -> str:
     """Installs missing Debian packages; prints one line for each optional one that cannot be installed."""
-    lacking = [name for name in SYSTEM if not present(name)]
+    lacking = [name for name in SYSTEM if not is_present(name)]
     if not lacking:
         return "all installed"
-    problem = apt_install(lacking)
-    still = [name for name in lacking if not present(name)]
+    problem = install_with_apt(lacking)
+    still = [name for name in lacking if not is_present(name)]
     for name in still:
         if not SYSTEM[name][1]:
             print(f"system packages: without {name} {SYSTEM[name][2]}; to install: apt-get install {name}", flush=True)
     required = [name for name in still if SYSTEM[name][1]]
     if required:
         costs = "; ".join(f"without {name} {SYSTEM[name][2]}" for name in required)
-        raise StepFailed(f"{problem or 'not available'}: {costs}", "run as root: apt-get install " + " ".join(required))
+        raise StepFailure(
+            f"{problem or 'not available'}: {costs}", "run as root: apt-get install " + " ".join(required)
+        )
     return "installed " + ", ".join(name for name in lacking if name not in still)
 
 
-def present(package: str) -> bool:
+def is_present(package: str) -> bool:
     """Whether the package's program, file, module or headers exist, from whatever source."""
     kind, name = SYSTEM[package][0].split(" ", 1)
     if kind == "program":
@@ -139,7 +141,7 @@ def present(package: str) -> bool:
     return any(Path("/usr/include/c++").glob("*/vector"))
 
 
-def apt_install(names: list[str]) -> str:
+def install_with_apt(names: list[str]) -> str:
     """Installs what it can; returns why it could not install the rest, or ""."""
     if shutil.which("apt-get") is None:
         return "apt-get not found (not a Debian system)"
@@ -155,88 +157,90 @@ def apt_install(names: list[str]) -> str:
         prefix = ["sudo"]
     print(f"system packages: installing {', '.join(names)}", flush=True)
     apt = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q"]
-    quiet([*apt, "update"])
+    run_quietly([*apt, "update"])
     install = [*apt, "install", "-y", "--no-install-recommends"]
-    if quiet([*install, *names]):
+    if run_quietly([*install, *names]):
         return ""
     for name in names:  # one unavailable package must not prevent the others
-        quiet([*install, name])
+        run_quietly([*install, name])
     return "apt-get could not install it"
 
 
-def virtual_environment() -> str:
+def make_environment() -> str:
     version = sys.version.split()[0]
-    if PYTHON.exists() and stamped("venv", version):
+    if PYTHON.exists() and has_stamp("venv", version):
         return ".venv"
-    quiet_or_fail(
+    run_or_fail(
         [sys.executable, "-m", "venv", "--clear", str(VENV)],
         "the virtual environment cannot be made",
         "apt-get install python3-venv, or name another interpreter: make setup PYTHON=python3.11",
     )
-    stamp("venv", version)
+    write_stamp("venv", version)
     return "made .venv"
 
 
-def torch() -> str:
+def install_torch() -> str:
     """Installs PyTorch first, separately, so that no dependent package pulls in another build of it."""
     line = next(line for line in LOCK.read_text().splitlines() if line.startswith(TORCH + "=="))
-    if stamped("torch", line):
+    if has_stamp("torch", line):
         return line
     installed = run_text([str(PYTHON), "-c", "import importlib.metadata as m; print(m.version('torch'))"])
     if installed.split("+")[0] != line.split("==")[1]:
         print(f"PyTorch: installing {line}", flush=True)
-        pip_install([line], "PyTorch cannot be installed")
-    stamp("torch", line)
+        install_with_pip([line], "PyTorch cannot be installed")
+    write_stamp("torch", line)
     return line
 
 
-def packages() -> str:
+def install_packages() -> str:
     lines = [line for line in LOCK.read_text().splitlines() if line and not line.startswith("#")]
-    if stamped("packages", LOCK.read_text()):
+    if has_stamp("packages", LOCK.read_text()):
         return f"{len(lines)} as locked"
     print(f"Python packages: installing {len(lines)}", flush=True)
-    pip_install(["--no-build-isolation", "setuptools", "wheel"], "setuptools cannot be installed")
-    pip_install(["--no-build-isolation", "-r", str(LOCK)], "the packages of requirements.lock cannot be installed")
-    stamp("packages", LOCK.read_text())
+    install_with_pip(["--no-build-isolation", "setuptools", "wheel"], "setuptools cannot be installed")
+    install_with_pip(["--no-build-isolation", "-r", str(LOCK)], "the packages of requirements.lock cannot be installed")
+    write_stamp("packages", LOCK.read_text())
     return f"{len(lines)} installed"
 
 
-def editable() -> str:
+def install_hipsynth() -> str:
     """Installs the `synth` command and a path entry for this checkout, in a form that type checkers understand."""
     identity = str(ROOT) + (ROOT / "pyproject.toml").read_text()
-    if stamped("editable", identity) and (VENV / "bin" / "synth").exists():
+    if has_stamp("editable", identity) and (VENV / "bin" / "synth").exists():
         return ".venv/bin/synth"
     settings = ["editable.mode=inplace", "wheel.cmake=false", "wheel.py-api=py3"]
     options = [f"--config-settings={setting}" for setting in settings]
-    pip_install(["--no-build-isolation", "--no-deps", *options, "-e", str(ROOT)], "hipsynth itself cannot be installed")
-    stamp("editable", identity)
+    install_with_pip(
+        ["--no-build-isolation", "--no-deps", *options, "-e", str(ROOT)], "hipsynth itself cannot be installed"
+    )
+    write_stamp("editable", identity)
     return "installed .venv/bin/synth"
 
 
-def native() -> str:
+def build_simulator() -> str:
     """Builds the simulator core and the HIP runtime library into simulator/ (incremental)."""
     folders = [ROOT / name for name in ("toolchain/sandbox/native", "simulator/native", "simulator/isa")]
     paths = [path for folder in folders for path in sorted(folder.rglob("*")) if is_native(path)]
     sources = [ROOT / "CMakeLists.txt", *paths]
-    identity = digest(sources) + str(ROOT) + sys.version
+    identity = digest_files(sources) + str(ROOT) + sys.version
     wanted = ("simulator/_core*.so", "simulator/libhipsynth_hip.so", "toolchain/sandbox/hipsynth-supervisor")
-    if stamped("native", identity) and all(any(ROOT.glob(name)) for name in wanted):
+    if has_stamp("native", identity) and all(any(ROOT.glob(name)) for name in wanted):
         return f"built from {len(sources)} files"
     print("simulator: building (a few minutes the first time)", flush=True)
     # A CMake build folder cannot change its compiler or Python: start a new one if they change.
     choice = (ROOT / "CMakeLists.txt").read_text() + str(ROOT) + sys.version
-    if not stamped("native-choice", choice):
+    if not has_stamp("native-choice", choice):
         shutil.rmtree(NATIVE_BUILD, ignore_errors=True)
-        stamp("native-choice", choice)
+        write_stamp("native-choice", choice)
     binaries = PYTHON.parent
     configure = [str(binaries / "cmake"), "-S", str(ROOT), "-B", str(NATIVE_BUILD), "-G", "Ninja", "-Wno-dev"]
     configure += ["-DCMAKE_BUILD_TYPE=Release", f"-DPython_EXECUTABLE={PYTHON}", f"-DPython3_EXECUTABLE={PYTHON}"]
-    configure += [f"-DCMAKE_MAKE_PROGRAM={binaries / 'ninja'}", f"-Dnanobind_DIR={nanobind_folder()}"]
+    configure += [f"-DCMAKE_MAKE_PROGRAM={binaries / 'ninja'}", f"-Dnanobind_DIR={find_nanobind()}"]
     remedy = "see build/native.log; `make clean` and try again"
     log = ROOT / "build" / "native.log"
-    quiet_or_fail(configure, "the simulator's build cannot be configured", remedy, log=log)
-    jobs = str(max(1, min(os.cpu_count() or 1, memory_gib() // 2)))
-    quiet_or_fail(
+    run_or_fail(configure, "the simulator's build cannot be configured", remedy, log=log)
+    jobs = str(max(1, min(os.cpu_count() or 1, read_memory_gib() // 2)))
+    run_or_fail(
         [str(binaries / "cmake"), "--build", str(NATIVE_BUILD), "-j", jobs],
         "the simulator does not build",
         remedy,
@@ -244,15 +248,15 @@ def native() -> str:
     )
     staged = NATIVE_BUILD / "installed"
     install = [str(binaries / "cmake"), "--install", str(NATIVE_BUILD), "--prefix", str(staged)]
-    quiet_or_fail(install, "the simulator cannot be installed", remedy, log=log)
+    run_or_fail(install, "the simulator cannot be installed", remedy, log=log)
     for path in staged.rglob("*"):
         if path.is_file():
             replace_file(path, ROOT / path.relative_to(staged))
-    stamp("native", identity)
+    write_stamp("native", identity)
     return "built"
 
 
-def header_tree() -> str:
+def build_header_tree() -> str:
     # Check in this process, to start a second interpreter only if there is something to build.
     sys.path.insert(0, str(ROOT))
     from hipsynth.toolchain import locate
@@ -261,7 +265,7 @@ def header_tree() -> str:
     if manifest is None:
         code = subprocess.run([str(PYTHON), "-m", "hipsynth.toolchain"], cwd=ROOT, check=False).returncode
         if code != 0:
-            raise StepFailed("the header tree cannot be built", "see the line above, then run `make setup` again")
+            raise StepFailure("the header tree cannot be built", "see the line above, then run `make setup` again")
         manifest = locate.read_manifest(locate.tree_path()) or {}
     return str(manifest["headers_version"])
 
@@ -282,24 +286,24 @@ def is_native(path: Path) -> bool:
     return path.suffix in suffixes and path.is_file()
 
 
-def digest(paths: list[Path]) -> str:
+def digest_files(paths: list[Path]) -> str:
     total = hashlib.sha256()
     for path in paths:
         total.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return total.hexdigest()
 
 
-def stamped(name: str, identity: str) -> bool:
+def has_stamp(name: str, identity: str) -> bool:
     path = STAMPS / name
     return path.exists() and path.read_text() == hashlib.sha256(identity.encode()).hexdigest()
 
 
-def stamp(name: str, identity: str) -> None:
+def write_stamp(name: str, identity: str) -> None:
     STAMPS.mkdir(parents=True, exist_ok=True)
     (STAMPS / name).write_text(hashlib.sha256(identity.encode()).hexdigest())
 
 
-def quiet(command: list[str], log: Path | None = None) -> bool:
+def run_quietly(command: list[str], log: Path | None = None) -> bool:
     """Runs a command, appends its output to `log` instead of showing it, and returns whether it succeeded."""
     environment = {**os.environ, "DS_BUILD_OPS": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     try:
@@ -313,36 +317,36 @@ def quiet(command: list[str], log: Path | None = None) -> bool:
     return result.returncode == 0
 
 
-def quiet_or_fail(command: list[str], what: str, remedy: str, log: Path | None = None) -> None:
-    if not quiet(command, log):
-        raise StepFailed(what + last_error(log or ROOT / "build" / "setup.log"), remedy)
+def run_or_fail(command: list[str], failure: str, remedy: str, log: Path | None = None) -> None:
+    if not run_quietly(command, log):
+        raise StepFailure(failure + find_last_error(log or ROOT / "build" / "setup.log"), remedy)
 
 
-def last_error(log: Path) -> str:
+def find_last_error(log: Path) -> str:
     """The first error line of the last command in a log."""
     last = ("\n" + log.read_text(errors="replace")).rpartition("\n$ ")[2].partition("\n")[2]
     match = re.search(r"^.*\b(?:error|ERROR|Error)\b.*$", last, re.MULTILINE)
     return f" ({match.group().strip()[:200]})" if match else ""
 
 
-def pip_install(arguments: list[str], what: str) -> None:
+def install_with_pip(arguments: list[str], failure: str) -> None:
     command = [str(PYTHON), "-m", "pip", "install", "--quiet", "--no-input", *arguments]
-    quiet_or_fail(command, what, "check the network and run `make setup` again (details: build/setup.log)")
+    run_or_fail(command, failure, "check the network and run `make setup` again (details: build/setup.log)")
 
 
 def run_text(command: list[str]) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
-def nanobind_folder() -> str:
+def find_nanobind() -> str:
     return run_text([str(PYTHON), "-m", "nanobind", "--cmake_dir"])
 
 
-def memory_gib() -> int:
+def read_memory_gib() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
 
 
-def freeze() -> int:
+def freeze_requirements() -> int:
     """Rewrites requirements.lock from .venv, without hipsynth itself and without build tags (2.13.0+cpu)."""
     lines = run_text([str(PYTHON), "-m", "pip", "freeze", "--exclude-editable"]).splitlines()
     requirements = sorted(

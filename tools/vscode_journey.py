@@ -27,9 +27,9 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tools.build_step import BuildFailed
+from tools.build_step import BuildFailure
 from tools.screenshots import find_chromium, shrink_picture
-from tools.vsix import EXTENSION, ROOT, build_extension, node, npm
+from tools.vsix import EXTENSION, ROOT, build_extension, fetch_node, run_npm
 
 # code-server 4.N contains VS Code 1.N.
 RELEASES = {"current": "4.139.1", "oldest": "4.100.3"}
@@ -94,38 +94,38 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="hipsynth-vscode-") as folder:
             if options.host:
-                return in_host(Path(folder), browser, RELEASES[options.release])
+                return run_host_tests(Path(folder), browser, RELEASES[options.release])
             status = run_journey(Path(folder), browser, options.pictures or Path(folder), RELEASES[options.release])
             if options.pictures and status == 0:
                 for picture in options.pictures.glob("vscode-*.png"):
                     shrink_picture(picture)
             return status
-    except BuildFailed as error:
+    except BuildFailure as error:
         print(f"vscode_journey: {error}", file=sys.stderr)
         return 1
 
 
-def place(release: str) -> Path:
+def locate_server(release: str) -> Path:
     return ROOT / ".cache" / "code-server" / release
 
 
-def code_server(release: str) -> Path:
+def fetch_code_server(release: str) -> Path:
     """The folder of code-server's package, fetched if it is not there. Raises BuildFailed."""
-    folder = place(release)
+    folder = locate_server(release)
     installed, marker = folder / "node_modules" / "code-server", folder / "complete"
     if not marker.exists():
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "package.json").write_text('{"private": true}')
         packages = (f"code-server@{release}", f"playwright-core@{PLAYWRIGHT}")
-        npm("install", "--ignore-scripts", "--omit=dev", *packages, folder=folder)
+        run_npm("install", "--ignore-scripts", "--omit=dev", *packages, folder=folder)
         inner = installed / "lib" / "vscode"
-        npm("install", "--ignore-scripts", "--omit=dev", folder=inner)
+        run_npm("install", "--ignore-scripts", "--omit=dev", folder=inner)
         for pattern in UNUSED:
             for path in (inner / "node_modules").glob(pattern):
                 shutil.rmtree(path)
         ripgrep = inner / "node_modules" / "@vscode" / "ripgrep"
         if ripgrep.exists() and not (ripgrep / "bin").exists():  # the oldest release fetches it at its installation
-            npm("install", "--ignore-scripts", f"{RIPGREP}@{RIPGREP_VERSION}", folder=folder)
+            run_npm("install", "--ignore-scripts", f"{RIPGREP}@{RIPGREP_VERSION}", folder=folder)
             shutil.copytree(folder / "node_modules" / RIPGREP / "bin", ripgrep / "bin")
         # It hashes passwords, which --auth none has not; the oldest release brings only its source, and loads it.
         if (unbuilt := folder / "node_modules" / "argon2" / "argon2.js").exists():
@@ -137,29 +137,29 @@ def code_server(release: str) -> Path:
 def run_journey(folder: Path, browser: str, pictures: Path, release: str) -> int:
     """Installs the extension in a fresh VS Code below `folder` and runs the steps; 0 if all succeed."""
     vsix = build_extension(folder / "hipsynth.vsix", check=False)
-    workspace = prepared(folder)
-    with served(folder, release, workspace, vsix) as url:
+    workspace = write_workspace(folder)
+    with run_server(folder, release, workspace, vsix) as url:
         settings = {"workspace": str(workspace), "pictures": str(pictures.resolve()), "server": str(SYNTH)}
-        return script("journey.mjs", url, browser, release, settings)
+        return run_script("journey.mjs", url, browser, release, settings)
 
 
-def in_host(folder: Path, browser: str, release: str) -> int:
+def run_host_tests(folder: Path, browser: str, release: str) -> int:
     """Runs vscode/test/host.ts in the extension host of a fresh VS Code; 0 if all tests succeed."""
     build_extension(folder / "hipsynth.vsix", check=False)
     tests = folder / "host.js"
     options = ("--bundle", "--platform=node", "--format=cjs", "--external:vscode", f"--outfile={tests}")
-    npm("exec", "--", "esbuild", "test/host.ts", *options)
-    with served(folder, release, prepared(folder), trusted=True) as url:
-        return script("host.mjs", url, browser, release, {"extension": str(EXTENSION), "tests": str(tests)})
+    run_npm("exec", "--", "esbuild", "test/host.ts", *options)
+    with run_server(folder, release, write_workspace(folder), trusted=True) as url:
+        return run_script("host.mjs", url, browser, release, {"extension": str(EXTENSION), "tests": str(tests)})
 
 
-def script(name: str, url: str, browser: str, release: str, more: Mapping[str, str]) -> int:
-    settings = {"url": url, "chromium": browser, "modules": str(place(release)), **more}
-    command = [str(node()), str(EXTENSION / "test" / name), json.dumps(settings)]
+def run_script(name: str, url: str, browser: str, release: str, more: Mapping[str, str]) -> int:
+    settings = {"url": url, "chromium": browser, "modules": str(locate_server(release)), **more}
+    command = [str(fetch_node()), str(EXTENSION / "test" / name), json.dumps(settings)]
     return subprocess.run(command, check=False).returncode
 
 
-def prepared(folder: Path) -> Path:
+def write_workspace(folder: Path) -> Path:
     """Writes a workspace and the user's settings; the value is the workspace."""
     workspace = folder / "kernels"
     workspace.mkdir()
@@ -173,7 +173,7 @@ def prepared(folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def served(
+def run_server(
     folder: Path, release: str, workspace: Path, vsix: Path | None = None, trusted: bool = False
 ) -> Iterator[str]:
     """A running code-server, with the extension if `vsix` is given; the value is its URL."""
@@ -181,7 +181,7 @@ def served(
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     places = ["--user-data-dir", str(folder / "user"), "--extensions-dir", str(folder / "extensions")]
-    command = [str(node()), str(code_server(release)), *places]
+    command = [str(fetch_node()), str(fetch_code_server(release)), *places]
     environment = {**os.environ, "HOME": str(folder), "EXTENSIONS_GALLERY": "{}"}
     if vsix:
         # Its complaint about a logger that no install script has built says nothing.
@@ -215,7 +215,7 @@ def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
         if process.poll() is not None:
             break
         time.sleep(0.2)
-    raise BuildFailed("code-server does not start")
+    raise BuildFailure("code-server does not start")
 
 
 if __name__ == "__main__":

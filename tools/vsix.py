@@ -18,7 +18,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tools.build_step import BuildFailed, run_step
+from tools.build_step import BuildFailure, run_step
 
 ROOT = Path(__file__).resolve().parents[1]
 EXTENSION = ROOT / "vscode"
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     try:
         print(f"{build_extension(VSIX, check=not options.quick).relative_to(ROOT)}")
-    except BuildFailed as error:
+    except BuildFailure as error:
         print(f"make vsix: {error}", file=sys.stderr)
         return 1
     return 0
@@ -44,16 +44,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_extension(to: Path, check: bool) -> Path:
     """Writes the package to `to`. Raises BuildFailed."""
-    packages()
+    install_packages()
     if check:
-        npm("run", "--silent", "check")
-        npm("test", "--silent")
-    npm("run", "--silent", "build")
+        run_npm("run", "--silent", "check")
+        run_npm("test", "--silent")
+    run_npm("run", "--silent", "build")
     package_extension(to)
     return to
 
 
-def node() -> Path:
+def fetch_node() -> Path:
     """Node's program, fetched if it is not there. Raises BuildFailed."""
     program = NODE / "bin" / "node"
     if not program.exists():
@@ -72,17 +72,17 @@ def node() -> Path:
     return program
 
 
-def npm(*arguments: str, folder: Path = EXTENSION) -> None:
+def run_npm(*arguments: str, folder: Path = EXTENSION) -> None:
     script = NODE / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-    run_command([str(node()), str(script), *arguments], f"npm {' '.join(arguments)} failed", folder)
+    run_command([str(fetch_node()), str(script), *arguments], f"npm {' '.join(arguments)} failed", folder)
 
 
-def packages(folder: Path = EXTENSION) -> None:
+def install_packages(folder: Path = EXTENSION) -> None:
     """Installs what a folder's lock file names, unless that is there already."""
     lock = hashlib.sha256((folder / "package-lock.json").read_bytes()).hexdigest()
     stamp = folder / "node_modules" / ".hipsynth-lock"
     if not stamp.exists() or stamp.read_text() != lock:
-        npm("ci", "--ignore-scripts", "--no-audit", "--no-fund", folder=folder)
+        run_npm("ci", "--ignore-scripts", "--no-audit", "--no-fund", folder=folder)
         stamp.write_text(lock)
 
 
@@ -90,13 +90,13 @@ def package_extension(to: Path) -> None:
     """Packs what vscode/.vscodeignore lets through."""
     to.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(ROOT / "LICENSE", EXTENSION / "LICENSE")
-    (EXTENSION / "out" / "LICENSES.txt").write_text(licences())
+    (EXTENSION / "out" / "LICENSES.txt").write_text(collect_licences())
     vsce = EXTENSION / "node_modules" / "@vscode" / "vsce" / "vsce"
-    command = [str(node()), str(vsce), "package", "--no-dependencies", "--out", str(to)]
+    command = [str(fetch_node()), str(vsce), "package", "--no-dependencies", "--out", str(to)]
     run_command(command, "the extension cannot be packaged", EXTENSION, {"SOURCE_DATE_EPOCH": EPOCH})
 
 
-def licences(folder: Path = EXTENSION) -> str:
+def collect_licences(folder: Path = EXTENSION) -> str:
     """The licences of the npm packages that a folder's product contains: those that its lock file does not mark
     `dev`."""
     rows = json.loads((folder / "package-lock.json").read_text())["packages"]
@@ -105,7 +105,7 @@ def licences(folder: Path = EXTENSION) -> str:
     for name in contained:
         texts = sorted(path for path in (folder / name).iterdir() if path.name.lower().startswith("licen"))
         if not texts:
-            raise BuildFailed(f"{name} has no licence file, so it cannot be packed")
+            raise BuildFailure(f"{name} has no licence file, so it cannot be packed")
         licences_found.append(
             f"{name.removeprefix('node_modules/')} {rows[name]['version']}\n\n{texts[0].read_text().strip()}\n"
         )

@@ -25,7 +25,7 @@ from pathlib import Path
 from hipsynth.core.errors import HipsynthError
 from hipsynth.toolchain.header_tree import build_tree
 from hipsynth.toolchain.locate import PACKAGED_TREE
-from tools.build_step import BuildFailed, run_step
+from tools.build_step import BuildFailure, run_step
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "build" / "wheels"
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         for wheel in build_wheels(options.out.resolve(), options.python or find_interpreters()):
             print(f"{wheel.name}  {wheel.stat().st_size / 1e6:.1f} MB", flush=True)
-    except (BuildFailed, HipsynthError) as error:
+    except (BuildFailure, HipsynthError) as error:
         print(f"make wheels: {error}", file=sys.stderr)
         return 1
     return 0
@@ -68,7 +68,7 @@ def can_build(interpreter: str) -> bool:
 def build_wheels(out: Path, interpreters: Sequence[str]) -> list[Path]:
     """Builds a wheel with each interpreter into `out`. Raises BuildFailed."""
     if not interpreters:
-        raise BuildFailed("no interpreter with its headers: apt-get install python3-dev, or name one by --python")
+        raise BuildFailure("no interpreter with its headers: apt-get install python3-dev, or name one by --python")
     out.mkdir(parents=True, exist_ok=True)
     tree = build_tree(lambda line: print(line, flush=True))
     wheels = []
@@ -99,7 +99,7 @@ def compile_wheel(python: Path, folder: Path) -> Path:
     with NATIVE_BUILD.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         run_command([python, "-m", "pip", "wheel", "--quiet", *words, "--wheel-dir", folder, ROOT])
-    return only_wheel(folder)
+    return find_wheel(folder)
 
 
 def add_tree(retag: Path, wheel: Path, tree: Path, folder: Path) -> Path:
@@ -109,14 +109,14 @@ def add_tree(retag: Path, wheel: Path, tree: Path, folder: Path) -> Path:
     target = content / "hipsynth" / PACKAGED_TREE.relative_to(PACKAGED_TREE.parents[1])
     shutil.copytree(tree, target)
     run_command([retag, "-m", "wheel", "pack", "--dest-dir", folder, content])
-    return only_wheel(folder)
+    return find_wheel(folder)
 
 
 def retag_wheel(retag: Path, wheel: Path, out: Path) -> Path:
     """The wheel under the manylinux tag that its binaries allow, in `out` in place of an older one."""
     audited = wheel.parent / "audited"
     run_command([retag, "-m", "auditwheel", "repair", "--only-plat", "--wheel-dir", audited, wheel], retag.parent)
-    retagged = only_wheel(audited)
+    retagged = find_wheel(audited)
     tags = re.sub(r"manylinux\w+$", "", retagged.stem)
     for older in out.glob("hipsynth-*.whl"):
         if re.sub(r"manylinux\w+$", "", older.stem) == tags:
@@ -124,7 +124,7 @@ def retag_wheel(retag: Path, wheel: Path, out: Path) -> Path:
     return Path(shutil.move(retagged, out / retagged.name))
 
 
-def only_wheel(folder: Path) -> Path:
+def find_wheel(folder: Path) -> Path:
     (wheel,) = folder.glob("*.whl")
     return wheel
 

@@ -35,17 +35,17 @@ def test_kills_of_every_command() -> None:
 
 def test_a_difference_is_a_failure() -> None:
     row = faults.FaultRow("case", faults=3)
-    assert row.good and faults.format_line(row) == "| case | 3 | 0 | 0 | 0 | yes |  |"
-    assert not faults.FaultRow("case", lost=1).good
-    assert not faults.FaultRow("case", left=1).good
-    assert not faults.FaultRow("case", survivors=1).good
-    assert not faults.FaultRow("case", identical=False).good
+    assert row.is_clean and faults.format_line(row) == "| case | 3 | 0 | 0 | 0 | yes |  |"
+    assert not faults.FaultRow("case", lost=1).is_clean
+    assert not faults.FaultRow("case", left=1).is_clean
+    assert not faults.FaultRow("case", survivors=1).is_clean
+    assert not faults.FaultRow("case", identical=False).is_clean
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> faults.FaultBench:
     made = faults.FaultBench(tmp_path, random.Random(0), quick=True)
-    made.tmp.mkdir()
+    made.scratch.mkdir()
     return made
 
 
@@ -56,19 +56,21 @@ def test_no_process_outlives_its_killed_parent(bench: faults.FaultBench, name: s
         needs.simulator()
     count = "100000" if name == "generate" else "30"
     programs = bench.folder / "programs"
-    making = faults.Verb("generate", ("generate", "--count", "30", "--seed", SEED), faults.generated, faults.files_of)
-    assert bench.run(making, programs, cache_dir())[0] == 0
+    making = faults.SynthCommand(
+        "generate", ("generate", "--count", "30", "--seed", SEED), faults.list_generated, faults.read_files
+    )
+    assert bench.run_command(making, programs, cache_dir())[0] == 0
     words = ("generate", "--count", count, "--seed", SEED) if name == "generate" else (name, str(programs))
-    verb = faults.Verb(name, (*words, "--workers", "2"), faults.generated, faults.files_of)
-    process = bench.start(verb, bench.folder / "out", cache_dir())
+    verb = faults.SynthCommand(name, (*words, "--workers", "2"), faults.list_generated, faults.read_files)
+    process = bench.start_command(verb, bench.folder / "out", cache_dir())
     try:
-        while process.poll() is None and len(faults.processes_of(bench.tmp)) < 3:
+        while process.poll() is None and len(faults.find_processes(bench.scratch)) < 3:
             time.sleep(0.01)
         assert process.poll() is None
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-        assert faults.survivors(bench.tmp) == 0
+        assert faults.end_survivors(bench.scratch) == 0
     finally:
-        faults.end(process)
+        faults.end_process(process)
         assert process.stderr is not None
         process.stderr.close()

@@ -11,7 +11,7 @@ import pytest
 
 from hipsynth.serving.lsp.session import EditorOptions
 from tools import vscode_journey, vsix
-from tools.build_step import BuildFailed
+from tools.build_step import BuildFailure
 from tools.screenshots import find_chromium
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,7 +49,7 @@ def test_the_lock_file_names_no_other_registry() -> None:
 def test_two_builds_are_equal(tmp_path: Path) -> None:
     try:
         first = vsix.build_extension(tmp_path / "first.vsix", check=True)
-    except BuildFailed as error:
+    except BuildFailure as error:
         if "is the package index reachable?" in str(error):
             pytest.skip(str(error).splitlines()[0])
         raise

@@ -257,7 +257,7 @@ def test_axe_finds_no_serious_violation(page: Any, width: int) -> None:
 
 def serious_violations(page: Any) -> list[str]:
     """What axe complains of, with the elements."""
-    vsix.packages(bundle_editor.SOURCE)
+    vsix.install_packages(bundle_editor.SOURCE)
     page.evaluate((bundle_editor.SOURCE / "node_modules" / "axe-core" / "axe.min.js").read_text())
     found = page.evaluate("axe.run()")["violations"]
     assert len(page.evaluate("axe.getRules()")) > 50

@@ -16,13 +16,15 @@ BATCHES = 8
 
 def check(part: str, batch: slice) -> None:
     record = label_goldens.read_goldens()
-    if label_goldens.tools_here() != record.tools:
-        pytest.fail(f"recorded with {record.tools}, here {label_goldens.tools_here()}: record them with --write")
-    rows = label_goldens.label_programs(part, batch)
+    if label_goldens.read_tool_versions() != record.tools:
+        pytest.fail(
+            f"recorded with {record.tools}, here {label_goldens.read_tool_versions()}: record them with --write"
+        )
+    rows = label_goldens.label_part(part, batch)
     cells = {(key[2], key[4], key[5]) for key, _ in rows}  # program, device, backend
     before = [one for one in record.labels if one.part == part and (one.program, one.device, one.backend) in cells]
-    pairs = label_goldens.find_moved(before, label_goldens.make_goldens(rows, record.names))
-    assert before and not pairs, "\n".join(["labels moved:", *(label_goldens.line_of(*pair) for pair in pairs)])
+    pairs = label_goldens.find_moved_labels(before, label_goldens.make_goldens(rows, record.names))
+    assert before and not pairs, "\n".join(["labels moved:", *(label_goldens.describe_move(*pair) for pair in pairs)])
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
@@ -69,10 +71,10 @@ def test_what_the_page_says_of_a_version_stays(monkeypatch: pytest.MonkeyPatch, 
     page = tmp_path / "page.md"
     page.write_text(f"# Page\n\n## {label_model.preview_version()}\n\nWhat was said.\n")
     monkeypatch.setattr(label_goldens, "PAGE", page)
-    label_goldens.write_to_page(["What is added."])
+    label_goldens.add_page_lines(["What is added."])
     assert page.read_text() == f"# Page\n\n## {label_model.preview_version()}\n\nWhat was said.\n\nWhat is added.\n"
     monkeypatch.setattr(label_model, "preview_version", lambda: "labels-99")
-    label_goldens.write_to_page(["More."])
+    label_goldens.add_page_lines(["More."])
     assert page.read_text().endswith("What is added.\n\n## labels-99\n\nMore.\n")
 
 
@@ -80,11 +82,11 @@ def test_labels_that_moved_are_recorded_only_with_a_new_version(monkeypatch: pyt
     record = label_goldens.read_goldens()
     one = next(label for label in record.labels if label.backend == "sim")
     changed = label_goldens.replace(one, digest="0" * 16)
-    pairs = label_goldens.find_moved([one], [changed])
-    assert pairs == [(one, changed)] and "raise `sim`" in label_goldens.may_write(record, pairs)
-    monkeypatch.setattr(label_model, "version_number", lambda backend: record.version(backend) + 1)
-    assert not label_goldens.may_write(record, pairs)
-    assert not label_goldens.find_moved(record.labels, record.labels)
+    pairs = label_goldens.find_moved_labels([one], [changed])
+    assert pairs == [(one, changed)] and "raise `sim`" in label_goldens.explain_refusal(record, pairs)
+    monkeypatch.setattr(label_model, "version_number", lambda backend: record.find_version(backend) + 1)
+    assert not label_goldens.explain_refusal(record, pairs)
+    assert not label_goldens.find_moved_labels(record.labels, record.labels)
 
 
 def test_added_devices_leave_the_digests_of_recorded_labels() -> None:

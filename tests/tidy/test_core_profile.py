@@ -21,25 +21,25 @@ def text() -> str:
 
 
 def test_busy_functions_are_compiled_by_the_profile(text: str) -> None:
-    lost = profile_core.outdated(text, [profile_core.NATIVE / name for name in BUSY])
-    assert profile_core.share(lost) < 0.25, REMEDY
+    lost = profile_core.find_outdated(text, [profile_core.NATIVE / name for name in BUSY])
+    assert profile_core.sum_shares(lost) < 0.25, REMEDY
 
 
 @pytest.mark.full
 def test_the_core_is_compiled_by_the_profile(text: str) -> None:
-    lost = profile_core.outdated(text, profile_core.sources())
-    assert profile_core.share(lost) < 0.1, (REMEDY, [function.name for function, _ in lost[:10]])
+    lost = profile_core.find_outdated(text, profile_core.list_sources())
+    assert profile_core.sum_shares(lost) < 0.1, (REMEDY, [function.name for function, _ in lost[:10]])
 
 
 def test_functions_that_changed_are_found(text: str) -> None:
     """With one function's hash another than its source's, as after an edit, that one is named and no other."""
     source = profile_core.NATIVE / "execute" / "bank_costs.cpp"
-    fits = {function.name for function, _ in profile_core.outdated(text, [source])}
+    fits = {function.name for function, _ in profile_core.find_outdated(text, [source])}
     edited = next(f for f in profile_core.read_profile(text) if f.name not in fits and not f.name.startswith("_ZNS"))
     hash_line = re.search(r"# Func Hash:\n(\d+)\n", edited.text)
     assert hash_line
     other = edited.text.replace(hash_line[1], str(int(hash_line[1]) + 1), 1)
-    lost = {function.name for function, _ in profile_core.outdated(text.replace(edited.text, other), [source])}
+    lost = {function.name for function, _ in profile_core.find_outdated(text.replace(edited.text, other), [source])}
     assert lost - fits == {edited.name}
 
 

@@ -82,7 +82,7 @@ def test_a_dead_name_is_found() -> None:
 
 
 def test_constants_on_the_model_pages_are_those_of_the_device_tables() -> None:
-    assert not model_pages.find_stale(), "run `python -m tools.model_pages`"
+    assert not model_pages.find_stale_pages(), "run `python -m tools.model_pages`"
 
 
 def test_every_constant_of_a_device_is_on_a_page() -> None:

@@ -21,7 +21,7 @@ from hipsynth.profiling.reports.documents import ProfileDocument  # noqa: E402
 from hipsynth.serving.documents import JobDocument  # noqa: E402
 from hipsynth.serving.lsp.documents import EditorPanel, NotifiedKernel, PanelTarget, PredictionNotice  # noqa: E402
 from hipsynth.training.models.documents import FailedExecution, PredictDocument  # noqa: E402
-from tools.document_schemas import DOCUMENTS, make_schema, stale_files  # noqa: E402
+from tools.document_schemas import DOCUMENTS, find_stale_files, make_schema  # noqa: E402
 
 MEASURED = profile_document("0123", "k.hip", [result(target())])
 FAILED = replace(samples.prediction(samples.KERNEL), executed=(FailedExecution("failed", "trap", "it stopped"),))
@@ -42,7 +42,7 @@ SAMPLES: list[Any] = [
 
 
 def test_generated_files_are_current() -> None:
-    assert not stale_files(), "run `python -m tools.document_schemas`"
+    assert not find_stale_files(), "run `python -m tools.document_schemas`"
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: type(sample).__name__)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.code_figures import ROOMS, tree_figures
+from tools.code_figures import ROOMS, count_tree_figures
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -185,12 +185,12 @@ def test_functions_stay_readable() -> None:
 
 
 def test_few_functions_are_long() -> None:
-    long = tree_figures()["functions over 40 lines"]
+    long = count_tree_figures()["functions over 40 lines"]
     assert long <= MOST_LONG_FUNCTIONS, f"{long} functions have over 40 lines (python -m tools.code_figures)"
 
 
 def test_few_functions_have_many_parameters() -> None:
-    wide = tree_figures()["functions with over six parameters"]
+    wide = count_tree_figures()["functions with over six parameters"]
     assert wide <= MOST_WIDE_FUNCTIONS, f"{wide} functions have over six parameters: group those that travel together"
 
 

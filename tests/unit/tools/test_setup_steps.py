@@ -28,26 +28,26 @@ def test_a_step_that_fails_ends_the_set_up_with_one_line(
     setup: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fails() -> str:
-        raise setup.StepFailed("it is not there", "get it")
+        raise setup.StepFailure("it is not there", "get it")
 
     monkeypatch.setattr(setup, "check_python", lambda: "3.11")
-    monkeypatch.setattr(setup, "system_packages", fails)
+    monkeypatch.setattr(setup, "install_system_packages", fails)
     assert setup.main([]) == 1
     assert capsys.readouterr().out == "python: 3.11\nsystem packages: FAILED: it is not there; get it\n"
 
 
 def test_an_old_python_is_named(setup: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "version_info", (3, 9, 1))
-    with pytest.raises(setup.StepFailed, match=r"3\.9"):
+    with pytest.raises(setup.StepFailure, match=r"3\.9"):
         setup.check_python()
 
 
 def test_an_optional_package_that_cannot_be_had_is_one_line(
     setup: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(setup, "present", lambda name: name != "bubblewrap")
-    monkeypatch.setattr(setup, "apt_install", lambda _names: "apt-get could not install it")
-    assert "installed" in setup.system_packages()
+    monkeypatch.setattr(setup, "is_present", lambda name: name != "bubblewrap")
+    monkeypatch.setattr(setup, "install_with_apt", lambda _names: "apt-get could not install it")
+    assert "installed" in setup.install_system_packages()
     out = capsys.readouterr().out
     assert out.count("\n") == 1
     assert "without bubblewrap programs run only with --no-sandbox" in out
@@ -55,10 +55,10 @@ def test_an_optional_package_that_cannot_be_had_is_one_line(
 
 
 def test_a_required_package_that_cannot_be_had_stops(setup: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(setup, "present", lambda name: name not in ("clang-22", "bubblewrap"))
-    monkeypatch.setattr(setup, "apt_install", lambda _names: "neither root nor sudo")
-    with pytest.raises(setup.StepFailed) as caught:
-        setup.system_packages()
+    monkeypatch.setattr(setup, "is_present", lambda name: name not in ("clang-22", "bubblewrap"))
+    monkeypatch.setattr(setup, "install_with_apt", lambda _names: "neither root nor sudo")
+    with pytest.raises(setup.StepFailure) as caught:
+        setup.install_system_packages()
     assert "neither root nor sudo" in caught.value.args[0]
     assert caught.value.args[1].endswith("apt-get install clang-22")
 
@@ -66,20 +66,20 @@ def test_a_required_package_that_cannot_be_had_stops(setup: ModuleType, monkeypa
 def test_without_root_and_sudo_it_says_so(setup: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(setup.os, "geteuid", lambda: 1000)
     monkeypatch.setattr(setup.shutil, "which", lambda name: "/usr/bin/apt-get" if name == "apt-get" else None)
-    assert setup.apt_install(["clang-22"]) == "neither root nor sudo"
+    assert setup.install_with_apt(["clang-22"]) == "neither root nor sudo"
 
 
 def test_a_stamp_is_valid_until_its_inputs_change(setup: ModuleType) -> None:
-    assert not setup.stamped("step", "inputs")
-    setup.stamp("step", "inputs")
-    assert setup.stamped("step", "inputs")
-    assert not setup.stamped("step", "other inputs")
+    assert not setup.has_stamp("step", "inputs")
+    setup.write_stamp("step", "inputs")
+    assert setup.has_stamp("step", "inputs")
+    assert not setup.has_stamp("step", "other inputs")
 
 
 def test_a_failed_command_shows_its_first_error(setup: ModuleType, tmp_path: Path) -> None:
     command = ["/bin/sh", "-c", "echo fine; echo 'ERROR: no such thing' >&2; exit 1"]
-    with pytest.raises(setup.StepFailed) as caught:
-        setup.quiet_or_fail(command, "it failed", "try again")
+    with pytest.raises(setup.StepFailure) as caught:
+        setup.run_or_fail(command, "it failed", "try again")
     assert caught.value.args == ("it failed (ERROR: no such thing)", "try again")
     assert "fine" in (tmp_path / "build/setup.log").read_text()
 
@@ -104,8 +104,8 @@ def test_ctrl_c_is_one_line(
 
 
 def test_a_tool_that_is_not_there_is_a_failed_step(setup: ModuleType, tmp_path: Path) -> None:
-    with pytest.raises(setup.StepFailed, match=r"the build fails .*No such file"):
-        setup.quiet_or_fail([str(tmp_path / "cmake")], "the build fails", "try again")
+    with pytest.raises(setup.StepFailure, match=r"the build fails .*No such file"):
+        setup.run_or_fail([str(tmp_path / "cmake")], "the build fails", "try again")
 
 
 def test_an_activated_environment_is_left(setup: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
