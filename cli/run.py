@@ -61,6 +61,7 @@ Examples:
   synth run mine.hip --no-sandbox
   synth run mine.hip --strict
   synth run mine.hip --races               # also looks for missing barriers, atomics and fences
+  synth run mine.hip --late oldest         # shows where it does not wait for copies or streams
   synth run saxpy.hip --json
 
 The program runs in a sandbox, in a copy of its folder: it has no network, sees only the system's libraries, that copy
@@ -75,6 +76,10 @@ counters would be of memory that is not the program's.
 
 With --races, standard error names, for each kernel, the first word of memory or LDS that two waves use without an
 order, one of them to write. A program that ends with 0 then exits with 5.
+
+With --late, launches, copies and fills are executed no earlier than the program waits for them, and of streams that do
+not wait for each other, those of the oldest (or youngest) first. Without, they are executed in the order of their
+calls. A program that waits where it has to does the same every time.
 
 The exit code is that of the program. Compile errors, illegal accesses, traps and exceeded limits exit with 3 and a
 message on stderr.
@@ -100,6 +105,11 @@ LISTED = 8
 @caches_option
 @click.option("--strict", is_flag=True, help="Stop at accesses outside arrays even where hardware maps that memory.")
 @click.option("--races", is_flag=True, help="Look for accesses to one word that nothing puts in order.")
+@click.option(
+    "--late",
+    type=click.Choice(["oldest", "youngest"]),
+    help="Defer work until the program waits for it; this stream's first, where none waits for another.",
+)
 @timeout_option
 @json_option
 def command(
@@ -117,6 +127,7 @@ def command(
     caches: bool,
     strict: bool,
     races: bool,
+    late: str | None,
     timeout: float,
     as_json: bool,
 ) -> int:
@@ -131,11 +142,12 @@ def command(
     from hipsynth.simulator import api, devices
     from hipsynth.simulator.build import compile_limits
     from hipsynth.simulator.limits import RunLimits
-    from hipsynth.simulator.observation import Observation
+    from hipsynth.simulator.observation import Deferral, Observation
     from hipsynth.toolchain import sandbox
 
     paths, args = split_argv(argv)
-    check_script_options(paths[0], flags.removeprefix("-O3"), defines, {"--project": project is not None})
+    hip_only = {"--project": project is not None, "--late": late is not None}
+    check_script_options(paths[0], flags.removeprefix("-O3"), defines, hip_only)
     flags = with_defines(flags, defines)
     _check_keep(keep, sandboxed)
     if sandboxed:
@@ -146,7 +158,8 @@ def command(
         isolate=sandboxed, counters=as_json, reuse=not races,
         caches=caches or races,  # only counted launches are looked at
     )  # fmt: skip
-    observation = Observation(races=True, outputs=False) if races else None
+    deferral = Deferral[f"{late.upper()}_STREAM_FIRST"] if late else Deferral.NONE
+    observation = Observation(races=races, deferral=deferral, outputs=False) if races or late else None
     hold, compiling = click.get_current_context().with_resource, compile_limits(limits)
     program = locate_program(paths, args, arch, hold, includes=includes, project=project, limits=compiling, flags=flags)
     program = replace(program, environment=read_environment(environment))

@@ -74,8 +74,8 @@ def list_product_steps(_: Path) -> Iterator[Step]:
     for name in DEVICES:
         for kernel in sampling_error.PRODUCTS:
             run_product = partial(sampling_error.time_product, name, kernel)
-            yield f"{kernel} {name}", partial(run_product, ROWS, 0)
-            yield f"{kernel} {name} sampled", partial(run_product, SAMPLED_ROWS, SAMPLING_UNITS)
+            yield f"{kernel} {name}", partial(run_product, ROWS, sampling_units=0)
+            yield f"{kernel} {name} sampled", partial(run_product, SAMPLED_ROWS, sampling_units=SAMPLING_UNITS)
 
 
 def list_program_steps(scratch: Path) -> Iterator[Step]:

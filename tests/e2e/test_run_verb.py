@@ -349,3 +349,25 @@ def test_races_are_in_the_document(tmp_path: Path) -> None:
     (tmp_path / "racy.hip").write_text(RACY.replace("BARRIER", ""))
     done = synth_run("racy.hip", "--races", "--json", cwd=tmp_path)
     assert done.returncode == 5 and len(json.loads(done.stdout)["races"]) == 1
+
+
+HASTY = """#include <hip/hip_runtime.h>
+__global__ void fill(int* out) { *out = 7; }
+int main() {
+  int* out;
+  if (hipHostMalloc(&out, 4, 0) != hipSuccess) return 1;
+  *out = 0;
+  fill<<<1, 1>>>(out);
+  WAIT
+  return *out;
+}
+"""
+
+
+@pytest.mark.parametrize("stream", ["oldest", "youngest"])
+def test_late_work_shows_what_the_program_does_not_wait_for(stream: str, tmp_path: Path) -> None:
+    (tmp_path / "hasty.hip").write_text(HASTY.replace("WAIT", ""))
+    (tmp_path / "waits.hip").write_text(HASTY.replace("WAIT", "(void)hipDeviceSynchronize();"))
+    assert synth_run("hasty.hip", cwd=tmp_path).returncode == 7
+    assert synth_run("hasty.hip", "--late", stream, cwd=tmp_path).returncode == 0
+    assert synth_run("waits.hip", "--late", stream, cwd=tmp_path).returncode == 7
