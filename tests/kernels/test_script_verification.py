@@ -8,8 +8,12 @@ import needs
 import pytest
 
 from hipsynth.core.errors import BadInput, UsageError
+from hipsynth.library.scripts import open_script_trials
 from hipsynth.library.verify import verify
 from hipsynth.tuning.optimize.documents import VerifyDocument
+from hipsynth.tuning.optimize.scripts.verify_script import ScriptVerifier
+from hipsynth.tuning.optimize.verification.checks import check_races
+from hipsynth.tuning.trial import target_of
 
 needs.package("triton")
 
@@ -133,10 +137,17 @@ def test_cheats_are_refused(cheat: str, tmp_path: Path) -> None:
     assert words in failed[check], document.checks
 
 
-@pytest.mark.parametrize(
-    "cheat",
-    [pytest.param(name, marks=pytest.mark.full if number else ()) for number, name in enumerate(CHEATS_OF_OTHERS)],
-)
+def test_a_sum_without_atomics_is_a_race(tmp_path: Path) -> None:
+    original, changed, name, words = CHEATS_OF_OTHERS["a sum without atomics"]
+    (tmp_path / "original.py").write_text(original)
+    with open_script_trials(tmp_path / "original.py", (), "gfx942") as trials:
+        verifier = ScriptVerifier(trials, target_of("gfx942"), [()])
+        check = check_races(verifier, changed)
+    assert (check.name, check.passed) == (name, False) and words in check.detail
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("cheat", CHEATS_OF_OTHERS)
 def test_what_only_changed_runs_show_is_refused(cheat: str, tmp_path: Path) -> None:
     original, changed, check, words = CHEATS_OF_OTHERS[cheat]
     document = verify_texts(tmp_path, changed, original=original)
