@@ -16,6 +16,7 @@ Examples:
   synth evaluate model corpus
   synth evaluate model corpus --out evaluation
   synth evaluate model corpus --json
+  synth evaluate corpus/release/v1 --share 0.15 --journal previews.jsonl
 """
 
 
@@ -41,6 +42,11 @@ Examples:
     show_default=True,
     help="Of the held-out programs, those that are scored: previews of a large corpus take long.",
 )
+@click.option(
+    "--journal",
+    type=NamedPath(dir_okay=False, path_type=Path),
+    help="File that keeps previews: the same command goes on after an interruption.",
+)
 @json_option
 def command(
     paths: tuple[Path, ...],
@@ -48,6 +54,7 @@ def command(
     backend: str | None,
     free_samples: int,
     share: float,
+    journal: Path | None,
     as_json: bool,
 ) -> None:
     """Score MODEL, or the shipped predictor, on held-out parts of CORPUS as in the paper's Table 4, with baselines.
@@ -67,7 +74,9 @@ def command(
 
     model, corpus = _read_paths(paths, SHIPPED)
     samples = load_evaluated(corpus, model, backend, print_remark)
-    evaluation = evaluate_model(model, samples, free_samples=free_samples, share=share, note=print_note)
+    evaluation = evaluate_model(
+        model, samples, free_samples=free_samples, share=share, journal=journal, note=print_note
+    )
     if model != SHIPPED:
         save_evaluation(evaluation, model)
     if out is not None:

@@ -29,10 +29,10 @@ import matplotlib.pyplot as plt
 
 from hipsynth.profiling.metrics.uncertainty import WIDEST
 from hipsynth.simulator.devices import load_device
-from hipsynth.training.analytic.examples import PreviewFeatures
 from hipsynth.training.analytic.model import DURATION as DURATION_NS
 from hipsynth.training.analytic.model import AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR, SHIPPED
+from hipsynth.training.analytic.preview_journal import PreviewFeatures
 from hipsynth.training.data.dataset import LabelledSample, hash_share, load_samples, split_samples
 from hipsynth.training.data.training_set import describe_training_set
 from hipsynth.training.models.model_record import RECORD, model_record

@@ -6,8 +6,9 @@ import os
 from collections.abc import Sequence
 
 from hipsynth.profiling.metrics.definitions import answer_ids
-from hipsynth.training.analytic.examples import PreviewFeatures, build_examples, preview_samples
+from hipsynth.training.analytic.examples import build_examples, preview_samples
 from hipsynth.training.analytic.model import AnalyticModel, CorrectedPrediction
+from hipsynth.training.analytic.preview_journal import PreviewFeatures, PreviewJournal
 from hipsynth.training.data.dataset import LabelledSample, normalise_all
 
 Prediction = dict[str, float | None]
@@ -25,8 +26,10 @@ class AnalyticBaseline:
     name = "analytic"
     about = "a sample of work-groups interpreted and scaled by the timing model, then corrected by gradient boosting"
 
-    def __init__(self, model: AnalyticModel | None = None, workers: int = 0) -> None:
-        self.model, self.workers = model, workers or os.cpu_count() or 1
+    def __init__(
+        self, model: AnalyticModel | None = None, workers: int = 0, journal: PreviewJournal | None = None
+    ) -> None:
+        self.model, self.workers, self.journal = model, workers or os.cpu_count() or 1, journal
         self._previews: dict[LaunchKey, PreviewFeatures | None] = {}
 
     def fit(self, train: Sequence[LabelledSample]) -> None:
@@ -36,7 +39,8 @@ class AnalyticBaseline:
     def previews(self, samples: Sequence[LabelledSample]) -> list[PreviewFeatures | None]:
         """The preview of each sample; None for those that have none."""
         new = [sample for sample in samples if launch_key(sample) not in self._previews]
-        self._previews |= dict(zip(map(launch_key, new), preview_samples(new, self.workers), strict=True))
+        previews = preview_samples(new, self.workers, journal=self.journal)
+        self._previews |= dict(zip(map(launch_key, new), previews, strict=True))
         return [self._previews[launch_key(sample)] for sample in samples]
 
     def corrected(self, samples: Sequence[LabelledSample]) -> list[CorrectedPrediction | None]:

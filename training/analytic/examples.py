@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency
@@ -20,21 +20,11 @@ from hipsynth.simulator.devices import load_device
 from hipsynth.source.names import short_name
 from hipsynth.training.analytic.features import launch_features, preview_quantities
 from hipsynth.training.analytic.model import SENSITIVITY, Example
+from hipsynth.training.analytic.preview_journal import PreviewFeatures, PreviewJournal
 from hipsynth.training.analytic.quantities import NAMES, Quantities, metric_quantities
 from hipsynth.training.data.dataset import LabelledSample
 
 BUSY = 10  # times that a job may take longer than the processor time that its runs have
-
-
-@dataclass(frozen=True)
-class PreviewFeatures:
-    """What the preview of a sample's launch says: features and quantities for the correction, the unit that limits it,
-    and the time that this unit alone takes."""
-
-    features: Mapping[str, float]
-    quantities: Mapping[str, float]
-    bottleneck: str
-    bound_ns: float
 
 
 @dataclass(frozen=True)
@@ -175,22 +165,28 @@ def matching_preview(previews: Sequence[Preview], sample: LabelledSample) -> Pre
 
 
 def preview_samples(
-    samples: Sequence[LabelledSample], workers: int, note: Callable[[str], None] = lambda _: None
+    samples: Sequence[LabelledSample],
+    workers: int,
+    note: Callable[[str], None] = lambda _: None,
+    journal: PreviewJournal | None = None,
 ) -> list[PreviewFeatures | None]:
-    """The preview of each sample, in their order. Raises MissingDependency where none can be made."""
-    jobs = group_builds(samples)
-    place = {id(sample): i for i, sample in enumerate(samples)}
-    features: list[PreviewFeatures | None] = [None] * len(samples)
+    """The preview of each sample, in their order. Those that the journal has are not made again, and it keeps the new
+    ones. Raises MissingDependency where none can be made."""
+    jobs = group_builds(sample for sample in samples if journal is None or sample not in journal)
+    previews = {id(sample): journal.preview(sample) for sample in samples if journal and sample in journal}
+    if previews:
+        note(f"{len(previews):,} of {len(samples):,} samples were previewed before")
     for finished, outcome in enumerate(map_unordered(preview_build, jobs, workers, "local", job_limit_s(jobs)), 1):
         if isinstance(outcome.error, MissingDependency):
             raise outcome.error  # no other sample has a preview either
-        lost = isinstance(outcome.error, HipsynthError)  # its worker ended
-        results = [None] * len(jobs[outcome.index].samples) if lost else outcome.get()
-        for sample, result in zip(jobs[outcome.index].samples, results, strict=True):
-            features[place[id(sample)]] = result
+        if not isinstance(outcome.error, HipsynthError):  # else its worker ended
+            results = list(zip(jobs[outcome.index].samples, outcome.get(), strict=True))
+            previews |= {id(sample): preview for sample, preview in results}
+            if journal is not None:
+                journal.add(results)
         if finished % 100 == 0:
             note(f"previewed {finished} of {len(jobs)} builds")
-    return features
+    return [previews.get(id(sample)) for sample in samples]
 
 
 def build_examples(samples: Sequence[LabelledSample], previews: Sequence[PreviewFeatures | None]) -> list[Example]:

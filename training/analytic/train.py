@@ -13,6 +13,7 @@ from hipsynth.core.files import write_whole
 from hipsynth.training.analytic.examples import build_examples, preview_samples
 from hipsynth.training.analytic.model import AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR
+from hipsynth.training.analytic.preview_journal import PreviewJournal
 from hipsynth.training.analytic.text_model import TEXT_MODEL, TextModel
 from hipsynth.training.data.dataset import (
     LEAK_FREE,
@@ -28,6 +29,7 @@ from hipsynth.training.models.model_record import RECORD, ModelRecord, TrainingS
 from hipsynth.training.models.train import training_fingerprint
 
 BASE = "analytic"
+PREVIEWS = "previews.jsonl"  # in the model folder, until the model is written
 
 
 def train_analytic(
@@ -41,7 +43,8 @@ def train_analytic(
     """Fits the correction to the training and validation parts, of their programs the config's share, and the model of
     texts that do not compile to all of them, and writes the model folder `out`; returns its record.
 
-    Compiles and previews every build once (the build cache makes a second run short). Raises BadInput (too few samples,
+    Compiles and previews every build once; what was previewed is kept in `out` until the model is written, so that the
+    same call goes on after an interruption. Raises BadInput (too few samples,
     a leak), UsageError (`out` holds another model).
     """
     parts = split_samples(samples)
@@ -57,7 +60,8 @@ def train_analytic(
     if (existing := finished_already(out, fingerprint)) is not None:
         return existing
     text_model = TextModel.fit(texts)
-    learned = build_examples(used, preview_samples(used, workers or os.cpu_count() or 1, note))
+    journal = PreviewJournal(out / PREVIEWS)
+    learned = build_examples(used, preview_samples(used, workers or os.cpu_count() or 1, note, journal))
     model = AnalyticModel.fit(learned, _describe_labels(used, len(learned)))
     out.mkdir(parents=True, exist_ok=True)
     model.save(out / PREDICTOR)
@@ -65,6 +69,7 @@ def train_analytic(
     write_training_set(out, describe_training_set(used))
     record = _describe_model(config, fingerprint, parts, len(learned), model)
     write_whole(out / RECORD, json.dumps(record, indent=1))
+    journal.remove()
     return record
 
 

@@ -18,6 +18,7 @@ from hipsynth.profiling.reports.numbers import format_percentage
 from hipsynth.training.analytic.baseline import AnalyticBaseline
 from hipsynth.training.analytic.model import DURATION, AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR, is_analytic
+from hipsynth.training.analytic.preview_journal import PreviewJournal
 from hipsynth.training.data.dataset import (
     TEST_PARTS,
     LabelledSample,
@@ -69,6 +70,7 @@ def evaluate_model(
     *,
     free_samples: int = FREE_SAMPLES,
     share: float = 1.0,
+    journal: Path | None = None,
     disassemble: Disassemble | None = None,
     note: Note | None = None,
 ) -> Evaluation:
@@ -76,12 +78,13 @@ def evaluate_model(
 
     `lineage` is leak-free; `random` holds out single samples whose programs were trained on under other names or
     flags, like the paper's test set; for the others see training.data.dataset. Samples that the model was trained
-    on are excluded from every split. `share`: of the held-out programs, those that are scored. The baselines are fitted
-    on the model's training samples, if the corpus has them. `note` receives progress messages. Raises BadInput if
+    on are excluded from every split. `share`: of the held-out programs, those that are scored. `journal`: a
+    file for previews, from which the same call goes on. The baselines are fitted on the model's training samples, if
+    the corpus has them. `note` receives progress messages. Raises BadInput if
     nothing is held out, MissingDependency if there is no finished model.
     """
     report = note or (lambda _: None)
-    predictor = open_predictor(model)
+    predictor = open_predictor(model, None if journal is None else PreviewJournal(journal))
     train, parts, excluded = held_out(model, samples)
     held_out_samples = sum(map(len, parts.values()))
     parts = {name: [s for s in part if hash_share(f"scored:{s.program_id}") < share] for name, part in parts.items()}
@@ -196,8 +199,8 @@ class ScoredLanguageModel:
 class ScoredAnalyticPredictor(AnalyticBaseline):
     """The analytic predictor; it also predicts durations and intervals."""
 
-    def __init__(self, path: Path, record: ModelRecord) -> None:
-        super().__init__(AnalyticModel.load(path / PREDICTOR))
+    def __init__(self, path: Path, record: ModelRecord, journal: PreviewJournal | None) -> None:
+        super().__init__(AnalyticModel.load(path / PREDICTOR), journal=journal)
         self.path, self.record = path, record
 
     def valid_share(self, part: Sequence[LabelledSample]) -> tuple[float | None, int]:
@@ -264,10 +267,11 @@ def bottleneck_agreement(samples: Sequence[LabelledSample], units: Sequence[str 
     return sum(same) / len(same) if same else None
 
 
-def open_predictor(model: Path) -> ScoredPredictor:
-    """The predictor of a model folder. Raises MissingDependency if there is none, BadInput if it is damaged."""
+def open_predictor(model: Path, journal: PreviewJournal | None = None) -> ScoredPredictor:
+    """The predictor of a model folder; `journal`: for its previews. Raises MissingDependency if there is none,
+    BadInput if it is damaged."""
     if (model / PREDICTOR).exists() and (record := model_record(model)) is not None:
-        return ScoredAnalyticPredictor(model, record)
+        return ScoredAnalyticPredictor(model, record, journal)
     return ScoredLanguageModel(Predictor.load(model))
 
 

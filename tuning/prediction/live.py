@@ -20,7 +20,8 @@ from hipsynth.simulator.limits import RunLimits
 from hipsynth.source.arguments import run_text
 from hipsynth.source.names import short_name
 from hipsynth.source.outline import kernel_names
-from hipsynth.training.analytic.examples import PreviewFeatures, preview_features
+from hipsynth.training.analytic.examples import preview_features
+from hipsynth.training.analytic.preview_journal import PreviewFeatures
 from hipsynth.training.data.dataset import LabelFacts, LabelledSample
 from hipsynth.training.models.predict import Prediction, one_thread, physical_values
 from hipsynth.tuning.prediction.agent import PredictionAgent, ToolPrediction

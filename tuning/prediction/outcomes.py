@@ -14,11 +14,11 @@ from hipsynth.core.json_lines import append_json_line, read_documents
 from hipsynth.core.workers import map_unordered
 from hipsynth.training.analytic.examples import (
     BuildSamples,
-    PreviewFeatures,
     group_builds,
     job_limit_s,
     preview_build,
 )
+from hipsynth.training.analytic.preview_journal import PreviewFeatures
 from hipsynth.training.data.dataset import LabelledSample
 
 OUTCOMES = "outcomes.jsonl"

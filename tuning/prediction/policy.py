@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hipsynth.training.analytic.examples import PreviewFeatures
+from hipsynth.training.analytic.preview_journal import PreviewFeatures
 from hipsynth.training.data.dataset import LabelledSample
 from hipsynth.training.evaluation.scores import relative_error
 from hipsynth.tuning.prediction.tools import VALUES, RecordedTools, label_values, price_table

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hipsynth.core.errors import BadInput
-from hipsynth.training.analytic.examples import PreviewFeatures
 from hipsynth.training.analytic.features import feature_vector
+from hipsynth.training.analytic.preview_journal import PreviewFeatures
 from hipsynth.training.analytic.trees import Trees, load_model, save_model
 from hipsynth.training.data.dataset import LabelledSample
 from hipsynth.tuning.prediction.policy import share_within

@@ -13,7 +13,7 @@ from typing import Protocol
 from hipsynth.core.reasons import Reason
 from hipsynth.core.tables import read_table
 from hipsynth.profiling.metrics.definitions import answer_ids, normalise_metric
-from hipsynth.training.analytic.examples import PreviewFeatures
+from hipsynth.training.analytic.preview_journal import PreviewFeatures
 from hipsynth.training.analytic.quantities import metrics_of
 from hipsynth.training.data.dataset import LabelledSample
 from hipsynth.training.data.number_formats import format_number

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from hipsynth.core.documents import JsonObject, from_json
 from hipsynth.core.errors import BadInput
 from hipsynth.core.json_lines import read_documents, read_json_lines, write_json_lines
-from hipsynth.training.analytic.examples import PreviewFeatures
+from hipsynth.training.analytic.preview_journal import PreviewFeatures
 from hipsynth.training.data.dataset import LabelledSample, hash_share, load_samples, split_samples
 from hipsynth.tuning.prediction.chat import PredictionChat, ToolCallResult
 from hipsynth.tuning.prediction.outcomes import OUTCOMES, collect_outcomes, sample_id

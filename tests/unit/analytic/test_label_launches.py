@@ -138,12 +138,12 @@ def test_each_launch_counts_as_often_as_it_was_made() -> None:
 def test_labels_of_one_kernel_in_two_shapes_have_their_own_previews(monkeypatch: pytest.MonkeyPatch) -> None:
     shapes = [sample_of_shape(groups) for groups in (48, 1)]
 
-    def preview_each(samples: Sequence[LabelledSample], workers: int) -> list[PreviewFeatures | None]:
+    def preview_each(samples: Sequence[LabelledSample], workers: int, journal: object) -> list[PreviewFeatures | None]:
         return [PreviewFeatures({"groups": float(sample.facts.grid[0])}, {}, "", 0.0) for sample in samples]
 
     monkeypatch.setattr(baseline, "preview_samples", preview_each)
     scored = AnalyticBaseline(workers=1)
     groups = [preview.features["groups"] for preview in scored.previews(shapes) if preview is not None]
     assert groups == [48.0, 1.0]
-    monkeypatch.setattr(baseline, "preview_samples", lambda samples, workers: [None for _ in samples])
+    monkeypatch.setattr(baseline, "preview_samples", lambda samples, workers, journal: [None for _ in samples])
     assert scored.previews(shapes[1:])[0] is not None, "it is asked for once"

@@ -15,7 +15,8 @@ import training_corpus as made
 from hipsynth.core.errors import BadInput, MissingDependency
 from hipsynth.core.program import Program
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.training.analytic.examples import BuildSamples, PreviewFeatures
+from hipsynth.training.analytic.examples import BuildSamples
+from hipsynth.training.analytic.preview_journal import PreviewFeatures
 from hipsynth.training.analytic.quantities import metric_quantities
 from hipsynth.training.data.dataset import LabelledSample
 from hipsynth.training.data.encode import IGNORED
