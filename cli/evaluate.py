@@ -16,7 +16,7 @@ Examples:
   synth evaluate model corpus
   synth evaluate model corpus --out evaluation
   synth evaluate model corpus --json
-  synth evaluate corpus/release/v1 --share 0.15 --journal previews.jsonl
+  synth evaluate corpus/release/v1 --share 0.15 --out evaluation     # goes on after an interruption
 """
 
 
@@ -25,7 +25,9 @@ Examples:
     "paths", nargs=-1, required=True, type=NamedPath(readable=False, path_type=Path), metavar="[MODEL] CORPUS"
 )
 @click.option(
-    "--out", type=NamedPath(file_okay=False, path_type=Path), help="Also write numbers and figures into this folder."
+    "--out",
+    type=NamedPath(file_okay=False, path_type=Path),
+    help="Also write numbers and figures into this folder; meanwhile, it keeps previews.",
 )
 @click.option("--backend", help="Score against the labels of this backend (needed when the corpus holds several).")
 @click.option(
@@ -42,11 +44,6 @@ Examples:
     show_default=True,
     help="Of the held-out programs, those that are scored: previews of a large corpus take long.",
 )
-@click.option(
-    "--journal",
-    type=NamedPath(dir_okay=False, path_type=Path),
-    help="File that keeps previews: the same command goes on after an interruption.",
-)
 @json_option
 def command(
     paths: tuple[Path, ...],
@@ -54,7 +51,6 @@ def command(
     backend: str | None,
     free_samples: int,
     share: float,
-    journal: Path | None,
     as_json: bool,
 ) -> None:
     """Score MODEL, or the shipped predictor, on held-out parts of CORPUS as in the paper's Table 4, with baselines.
@@ -65,18 +61,20 @@ def command(
     language model on the heaviest one, which is what it answers for.
     """
     from hipsynth.training.analytic.predict import SHIPPED
+    from hipsynth.training.analytic.preview_journal import PREVIEWS, PreviewJournal
     from hipsynth.training.evaluation.evaluate import (
         evaluate_model,
         evaluation_table,
         load_evaluated,
+        open_predictor,
         save_evaluation,
     )
 
     model, corpus = _read_paths(paths, SHIPPED)
     samples = load_evaluated(corpus, model, backend, print_remark)
-    evaluation = evaluate_model(
-        model, samples, free_samples=free_samples, share=share, journal=journal, note=print_note
-    )
+    journal = PreviewJournal(out / PREVIEWS) if out is not None else None
+    predictor = open_predictor(model, journal)
+    evaluation = evaluate_model(predictor, samples, free_samples=free_samples, share=share, note=print_note)
     if model != SHIPPED:
         save_evaluation(evaluation, model)
     if out is not None:
@@ -84,6 +82,8 @@ def command(
 
         save_evaluation(evaluation, out)
         draw_figures(out, evaluation.predicted, evaluation.parts)
+    if journal is not None:
+        journal.remove_file()
     if as_json:
         print_json(evaluation.document)
     else:

@@ -173,7 +173,7 @@ def preview_samples(
     """The preview of each sample, in their order. Those that the journal has are not made again, and it keeps the new
     ones. Raises MissingDependency where none can be made."""
     jobs = group_builds(sample for sample in samples if journal is None or sample not in journal)
-    previews = {id(sample): journal.preview(sample) for sample in samples if journal and sample in journal}
+    previews = {id(sample): journal.find_preview(sample) for sample in samples if journal and sample in journal}
     if previews:
         note(f"{len(previews):,} of {len(samples):,} samples were previewed before")
     for finished, outcome in enumerate(map_unordered(preview_build, jobs, workers, "local", job_limit_s(jobs)), 1):
@@ -183,7 +183,7 @@ def preview_samples(
             results = list(zip(jobs[outcome.index].samples, outcome.get(), strict=True))
             previews |= {id(sample): preview for sample, preview in results}
             if journal is not None:
-                journal.add(results)
+                journal.keep_previews(results)
         if finished % 100 == 0:
             note(f"previewed {finished} of {len(jobs)} builds")
     return [previews.get(id(sample)) for sample in samples]

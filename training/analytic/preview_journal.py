@@ -12,6 +12,8 @@ from hipsynth.core.json_lines import append_json_line, read_documents
 from hipsynth.simulator.label_model import preview_version
 from hipsynth.training.data.dataset import LabelledSample
 
+PREVIEWS = "previews.jsonl"  # in the folder that a training or an evaluation writes
+
 
 @dataclass(frozen=True)
 class PreviewFeatures:
@@ -25,7 +27,7 @@ class PreviewFeatures:
 
 
 @dataclass(frozen=True)
-class PreviewRow:
+class JournalEntry:
     """A line of the file: the preview of the launches with this digest, None if they have none; and its version."""
 
     launches: str
@@ -39,24 +41,24 @@ class PreviewJournal:
     def __init__(self, path: Path) -> None:
         """Raises BadInput for a file that is damaged."""
         self.path, self.version = path, preview_version()
-        rows = read_documents(path, PreviewRow, "remove the file to begin again", missing_ok=True)
+        rows = read_documents(path, JournalEntry, "remove the file to begin again", missing_ok=True)
         self._previews = {row.launches: row.preview for row in rows if row.version == self.version}
 
     def __contains__(self, sample: LabelledSample) -> bool:
         return _digest_launches(sample) in self._previews
 
-    def preview(self, sample: LabelledSample) -> PreviewFeatures | None:
+    def find_preview(self, sample: LabelledSample) -> PreviewFeatures | None:
         """The preview of a sample that it contains."""
         return self._previews[_digest_launches(sample)]
 
-    def add(self, previews: Iterable[tuple[LabelledSample, PreviewFeatures | None]]) -> None:
+    def keep_previews(self, previews: Iterable[tuple[LabelledSample, PreviewFeatures | None]]) -> None:
         """Keeps the previews of samples."""
         for sample, preview in previews:
-            row = PreviewRow(_digest_launches(sample), self.version, preview)
+            row = JournalEntry(_digest_launches(sample), self.version, preview)
             self._previews[row.launches] = preview
             append_json_line(self.path, document_json(row))
 
-    def remove(self) -> None:
+    def remove_file(self) -> None:
         """Removes the file, whose previews are no longer needed."""
         self.path.unlink(missing_ok=True)
 

@@ -13,7 +13,7 @@ from hipsynth.core.files import write_whole
 from hipsynth.training.analytic.examples import build_examples, preview_samples
 from hipsynth.training.analytic.model import AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR
-from hipsynth.training.analytic.preview_journal import PreviewJournal
+from hipsynth.training.analytic.preview_journal import PREVIEWS, PreviewJournal
 from hipsynth.training.analytic.text_model import TEXT_MODEL, TextModel
 from hipsynth.training.data.dataset import (
     LEAK_FREE,
@@ -29,7 +29,6 @@ from hipsynth.training.models.model_record import RECORD, ModelRecord, TrainingS
 from hipsynth.training.models.train import training_fingerprint
 
 BASE = "analytic"
-PREVIEWS = "previews.jsonl"  # in the model folder, until the model is written
 
 
 def train_analytic(
@@ -69,7 +68,7 @@ def train_analytic(
     write_training_set(out, describe_training_set(used))
     record = _describe_model(config, fingerprint, parts, len(learned), model)
     write_whole(out / RECORD, json.dumps(record, indent=1))
-    journal.remove()
+    journal.remove_file()
     return record
 
 

@@ -65,27 +65,24 @@ class Evaluation:
 
 
 def evaluate_model(
-    model: Path,
+    predictor: ScoredPredictor,
     samples: Sequence[LabelledSample],
     *,
     free_samples: int = FREE_SAMPLES,
     share: float = 1.0,
-    journal: Path | None = None,
     disassemble: Disassemble | None = None,
     note: Note | None = None,
 ) -> Evaluation:
-    """Scores the model folder on the held-out parts of `samples`.
+    """Scores a predictor on the held-out parts of `samples`.
 
     `lineage` is leak-free; `random` holds out single samples whose programs were trained on under other names or
     flags, like the paper's test set; for the others see training.data.dataset. Samples that the model was trained
-    on are excluded from every split. `share`: of the held-out programs, those that are scored. `journal`: a
-    file for previews, from which the same call goes on. The baselines are fitted on the model's training samples, if
-    the corpus has them. `note` receives progress messages. Raises BadInput if
-    nothing is held out, MissingDependency if there is no finished model.
+    on are excluded from every split. `share`: of the held-out programs, those that are scored. The baselines are fitted
+    on the model's training samples, if the corpus has them. `note` receives progress messages. Raises BadInput if
+    nothing is held out.
     """
     report = note or (lambda _: None)
-    predictor = open_predictor(model, None if journal is None else PreviewJournal(journal))
-    train, parts, excluded = held_out(model, samples)
+    train, parts, excluded = held_out(predictor.path, samples)
     held_out_samples = sum(map(len, parts.values()))
     parts = {name: [s for s in part if hash_share(f"scored:{s.program_id}") < share] for name, part in parts.items()}
     if not train:

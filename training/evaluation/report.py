@@ -94,6 +94,7 @@ def _measure_accuracy(corpus: Path, model: Path, backend: str | None, note: Note
         evaluate_model,
         evaluation_fingerprint,
         load_evaluated,
+        open_predictor,
         read_evaluation,
         save_evaluation,
     )
@@ -110,7 +111,7 @@ def _measure_accuracy(corpus: Path, model: Path, backend: str | None, note: Note
         pass
     if record is None:
         Predictor.load(model)  # raises MissingDependency with a remedy
-    save_evaluation(evaluate_model(model, samples, note=note), model)
+    save_evaluation(evaluate_model(open_predictor(model), samples, note=note), model)
     document, rows = read_evaluation(model)
     return ModelAccuracy(document, rows, samples)
 

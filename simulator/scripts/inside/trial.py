@@ -137,7 +137,7 @@ def _seed_generators(by: int) -> None:
     torch.manual_seed(0)
 
 
-def _enlarge(numbers: torch.Tensor) -> None:
+def _enlarge_numbers(numbers: torch.Tensor) -> None:
     numbers.mul_(LARGE)
 
 
@@ -145,13 +145,13 @@ def _clear_quarter(numbers: torch.Tensor) -> None:
     numbers.view(-1)[::4] = 0
 
 
-FAMILIES: dict[str, Callable[[torch.Tensor], None]] = {"LARGE": _enlarge, "ZEROS": _clear_quarter}
+FAMILIES: dict[str, Callable[[torch.Tensor], None]] = {"LARGE": _enlarge_numbers, "ZEROS": _clear_quarter}
 
 
 def _change_drawn_numbers(change: Callable[[torch.Tensor], None]) -> None:
     """Makes a change to every floating-point tensor that PyTorch draws at random."""
 
-    def changed(draw: Callable[..., Any]) -> Callable[..., Any]:
+    def wrap_draw(draw: Callable[..., Any]) -> Callable[..., Any]:
         def draw_changed(*args: Any, **kwargs: Any) -> Any:
             numbers = draw(*args, **kwargs)
             with torch.no_grad(), torch._C.DisableTorchFunction():
@@ -163,7 +163,7 @@ def _change_drawn_numbers(change: Callable[[torch.Tensor], None]) -> None:
 
     for place, names in DRAWN.items():
         for name in names:
-            setattr(place, name, changed(getattr(place, name)))
+            setattr(place, name, wrap_draw(getattr(place, name)))
 
 
 def _seeded_state(by: int) -> type[numpy.random.RandomState]:

@@ -22,7 +22,13 @@ from hipsynth.core.errors import BadInput, MissingDependency, UsageError
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.metrics.definitions import paper_ids
 from hipsynth.training.data.dataset import split_samples
-from hipsynth.training.evaluation.evaluate import evaluate_model, evaluation_table, held_out, save_evaluation
+from hipsynth.training.evaluation.evaluate import (
+    evaluate_model,
+    evaluation_table,
+    held_out,
+    open_predictor,
+    save_evaluation,
+)
 from hipsynth.training.models.config import config_names, load_config, parse_config
 from hipsynth.training.models.model_record import model_record
 from hipsynth.training.models.monitor import keep_lines
@@ -247,13 +253,15 @@ def test_lora_trains_adapters_alone_and_answers(tmp_path: Path, model: Path) -> 
 
 def test_a_share_of_the_held_out_programs_is_scored(model: Path) -> None:
     others = [made.sample(number, 0, *made.TARGETS[0], "handwritten") for number in range(300, 320)]
-    half = evaluate_model(model, SAMPLES + others, free_samples=1, share=0.5, disassemble=lambda *_: None)
+    half = evaluate_model(
+        open_predictor(model), SAMPLES + others, free_samples=1, share=0.5, disassemble=lambda *_: None
+    )
     scored = {sample.program_id for sample in half.parts["handwritten"]}
     assert 4 < len(scored) < 16 and half.document.splits["handwritten"].n == len(half.parts["handwritten"])
 
 
 def test_evaluation_has_the_documented_shape(model: Path, tmp_path: Path) -> None:
-    found = evaluate_model(model, SAMPLES + HAND, free_samples=2, disassemble=lambda *_: None)
+    found = evaluate_model(open_predictor(model), SAMPLES + HAND, free_samples=2, disassemble=lambda *_: None)
     document = document_json(found.document)
     assert set(document["splits"]) == {"lineage", "random", "families", "device", "handwritten", "real"}
     assert set(document["baselines"]) == {"constant", "nearest_neighbour", "gradient_boosting"}
