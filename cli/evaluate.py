@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from hipsynth.cli.options import NamedPath, json_option
 from hipsynth.cli.output import print_json, print_note, print_remark
 from hipsynth.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from hipsynth.training.evaluation.evaluate import Evaluation
 
 EPILOG = """\b
 Examples:
@@ -77,17 +81,21 @@ def command(
     evaluation = evaluate_model(predictor, samples, free_samples=free_samples, share=share, note=print_note)
     if model != SHIPPED:
         save_evaluation(evaluation, model)
-    if out is not None:
-        from hipsynth.training.evaluation.figures import draw_figures
-
-        save_evaluation(evaluation, out)
-        draw_figures(out, evaluation.predicted, evaluation.parts)
-    if journal is not None:
+    if out is not None and journal is not None:
+        _write_evaluation(evaluation, out)
         journal.remove_file()
     if as_json:
         print_json(evaluation.document)
     else:
         click.echo(evaluation_table(evaluation.document) + (f"\n\nFigures and numbers: {out}" if out else ""))
+
+
+def _write_evaluation(evaluation: Evaluation, out: Path) -> None:
+    from hipsynth.training.evaluation.evaluate import save_evaluation
+    from hipsynth.training.evaluation.figures import draw_figures
+
+    save_evaluation(evaluation, out)
+    draw_figures(out, evaluation.predicted, evaluation.parts)
 
 
 def _read_paths(paths: tuple[Path, ...], default: Path) -> tuple[Path, Path]:
