@@ -128,7 +128,7 @@ class CheckedProgram:
     repeated_launches: bool | None
     repeated_calls: bool | None
     moved_memory: bool | None
-    waiting: bool | None
+    waiting: bool | None = None  # of documents since 30 November 2026
     checks: tuple[VerificationCheck, ...]
 
 
