@@ -133,7 +133,7 @@ BAD_REQUESTS = [
     ("evaluate missing missing", 3, "not a corpus"),
     ("report missing --out page.html", 3, "not a corpus"),
     ("predict good.hip --arch gfx1100", 2, "gfx942"),
-    ("predict good.hip --arch gfx942 --model missing", 4, "synth train"),
+    ("predict good.hip --arch gfx942 --model missing", 3, "synth train"),
     ("doctor --bogus", 2, "--bogus"),
     ("profile good.hip --timeout nan", 2, "finite"),
     ("run good.hip --memory inf", 2, "finite"),

@@ -129,7 +129,8 @@ def test_larger_blocks_are_found_and_verified(tmp_path: Path) -> None:
     assert (gain["kernel"], gain["launches"], gain["share"]) == ("double", 2, 1.0)
     assert gain["speedup"] == document["speedup"] > 1.2
     checks = {check["name"]: check["passed"] for check in document["verified"]["checks"]}
-    assert checks == {"outputs_equal": True, "other_inputs": True, "stale_memory": True}
+    assert [checks[name] for name in ("outputs_equal", "other_inputs", "stale_memory")] == [True] * 3
+    assert False not in checks.values() and {"races", "repeated_launches"} <= checks.keys()
     block = document["steps"][document["step"]]["plan"]["BLOCK"]
     assert out.read_text() == script.read_text().replace("BLOCK = 16", f"BLOCK = {block}")
     assert {step["outcome"] for step in document["steps"]} <= {"kept", "not_faster", "failed", "wrong"}

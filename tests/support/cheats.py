@@ -386,7 +386,7 @@ CHEATS = {
         "tiles", "  float sum = 0;", "  if (threadIdx.x == 127 && i + 1 < n) out[i + 1] = -1.0f;\n  float sum = 0;"
     ),
     "integers that differ as little as floating-point numbers may": Change(
-        "nearest", "5000000 + i;", "5000000 + i + (i == 9);", "outputs_equal", "not only in numbers"
+        "nearest", "5000000 + i;", "5000000 + i + (i == 9);", "outputs_equal", "differs"
     ),
     "restricted pointers where large problems run in place": Change(
         "in_place", "out[i] = 2.0f * in[i];\n  out[i] += in[i];",

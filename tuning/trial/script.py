@@ -45,7 +45,7 @@ class ScriptTrials:
 
     Conditions mean what they do for HIP programs, but `redraw` is the number by which random generators are seeded
     otherwise, whose floating-point numbers are of the `family`, and the outputs of exact runs are the tensors that
-    kernels wrote. In those that count nothing, whatever the script times takes the same time.
+    kernels wrote. In those that count nothing, or look for races, whatever the script times takes the same time.
     """
 
     project: Project
@@ -78,7 +78,7 @@ class ScriptTrials:
             with reuse_entry(entry, stored, placed.artefacts, placed.folder) as runnable:
                 watched = observe_script(
                     runnable, placed.folder, seed=conditions.redraw, family=conditions.family, tensors=conditions.exact,
-                    still=conditions.exact and not conditions.count,
+                    still=conditions.exact and (conditions.races or not conditions.count),
                 )  # fmt: skip
                 earlier = list_file_states(placed.folder)
                 result = api.run_program(
