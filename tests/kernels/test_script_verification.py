@@ -71,20 +71,7 @@ x = torch.randn(64, 200, device="cuda")
 y = torch.empty_like(x)
 softmax[(64,)](x, y, 200, BLOCK=256)
 """
-REPEATED = """
-import torch, triton, triton.language as tl
-
-@triton.jit
-def scale(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(y_ptr + at, 3 * tl.load(x_ptr + at, mask=at < n), mask=at < n)
-
-n = 1 << 14
-x = torch.randn(n, device="cuda")
-y = torch.empty_like(x)
-for step in range(10):
-    scale[(triton.cdiv(n, 64),)](x, y, n, BLOCK=64)
-"""
+REPEATED = SCALE.replace("1 << 18", "1 << 14").replace("scale[(", "for step in range(10):\n    scale[(")
 TUNED = REPEATED.replace(
     "@triton.jit", '@triton.autotune([triton.Config({"BLOCK": b}) for b in (64, 1024)], ["n"])\n@triton.jit'
 )
