@@ -33,17 +33,14 @@ hipError_t DeferredWork::run_through(uint64_t number, const Execute& execute) {
 // Runs one stream's operations after the other's. What an operation of another stream comes after is run when that is
 // reached, and no earlier.
 hipError_t DeferredWork::run_in_order(const std::vector<uint64_t>& numbers, const Execute& execute) {
-  std::map<uint64_t, std::vector<uint64_t>> streams;
-  for (const uint64_t number : numbers) streams[pending_.at(number).stream_id].push_back(number);
-  std::vector<uint64_t> order;
-  for (const auto& [_, own] : streams) order.insert(order.end(), own.begin(), own.end());
-  if (deferral_ == Deferral::youngest_stream_first) {
-    order.clear();
-    for (auto stream = streams.rbegin(); stream != streams.rend(); ++stream)
-      order.insert(order.end(), stream->second.begin(), stream->second.end());
+  std::vector<std::pair<uint64_t, uint64_t>> order;  // stream, number
+  for (const uint64_t number : numbers) {
+    const uint64_t id = pending_.at(number).stream_id;
+    order.emplace_back(deferral_ == Deferral::youngest_stream_first ? ~id : id, number);
   }
+  std::sort(order.begin(), order.end());
   hipError_t first = hipSuccess;
-  for (const uint64_t number : order) {
+  for (const auto& [_, number] : order) {
     const hipError_t error = run_with_earlier(number, execute);
     if (first == hipSuccess) first = error;
   }

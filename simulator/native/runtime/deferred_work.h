@@ -11,13 +11,15 @@
 
 namespace hipsynth::runtime {
 
+// Work in a stream: executed at once, deferred, or stored in a graph while the stream captures.
+using Operation = std::function<hipError_t()>;
+
 // Whether work is deferred, and whose comes first where nothing puts two streams in order. Of two operations that do
-// not wait for each other, either order or the other one runs that first which was submitted last.
+// not wait for each other, one of the two orders runs the later one first.
 enum class Deferral : uint8_t { none, oldest_stream_first, youngest_stream_first };
 
 class DeferredWork {
  public:
-  using Operation = std::function<hipError_t()>;
   using Execute = std::function<hipError_t(ihipStream_t&, const Operation&)>;
 
   void configure(Deferral deferral) { deferral_ = deferral; }

@@ -59,9 +59,6 @@ struct ihipModuleSymbol_t {
 
 namespace hipsynth::runtime {
 
-// Work in a stream: executed at once, deferred, or stored in a graph while the stream captures.
-using Operation = std::function<hipError_t()>;
-
 // A kernel or variable of the program: its device symbol and code object.
 struct Function {
   std::string name;
