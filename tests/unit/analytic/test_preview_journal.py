@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from training_corpus import sample
+from training_corpus import TARGETS, sample
 
 from hipsynth.core.errors import BadInput
-from hipsynth.training.analytic import preview_journal
+from hipsynth.training.analytic import preview_journal, train
 from hipsynth.training.analytic.examples import preview_samples
-from hipsynth.training.analytic.preview_journal import PreviewFeatures, PreviewJournal
+from hipsynth.training.analytic.predict import SHIPPED
+from hipsynth.training.analytic.preview_journal import PREVIEWS, PreviewFeatures, PreviewJournal
+from hipsynth.training.data.dataset import LabelledSample
+from hipsynth.training.evaluation.evaluate import ScoredAnalyticPredictor, open_predictor
+from hipsynth.training.models.config import load_config
 
 SAMPLE = sample(0, 0, "gfx90a", "-O3")
 PREVIEW = PreviewFeatures({"groups": 4.0}, {"duration": 1.5}, "hbm", 1.25)
@@ -43,3 +48,28 @@ def test_a_damaged_file_is_named_with_its_line(tmp_path: Path) -> None:
     path.write_text('{"launches": 1}\n')
     with pytest.raises(BadInput, match="line 1 is no JournalEntry"):
         PreviewJournal(path)
+
+
+def test_a_training_keeps_its_previews_in_the_model_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = [sample(index, 0, *TARGETS[0]) for index in range(40)]
+    known: list[int] = []
+
+    def preview_half(
+        batch: Sequence[LabelledSample], workers: int, note: Callable[[str], None], journal: PreviewJournal
+    ) -> None:
+        known.append(sum(one in journal for one in batch))
+        journal.keep_previews((one, PREVIEW) for one in batch[: len(batch) // 2])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(train, "preview_samples", preview_half)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            train.train_analytic(tmp_path, load_config("analytic"), tmp_path / "model", samples)
+    assert known[0] == 0 and known[1] > 0 and (tmp_path / "model" / PREVIEWS).exists()
+
+
+def test_an_evaluation_reads_the_journal(tmp_path: Path) -> None:
+    path = tmp_path / PREVIEWS
+    PreviewJournal(path).keep_previews([(SAMPLE, PREVIEW)])
+    predictor = open_predictor(SHIPPED, PreviewJournal(path))
+    assert isinstance(predictor, ScoredAnalyticPredictor) and predictor.previews([SAMPLE]) == [PREVIEW]
