@@ -140,9 +140,9 @@ class CorpusWriter:
         self._fresh = _JournalIndex(self.root / JOURNAL)
         self.notes = _rebuild_notes(self.root, manifest, self._fresh)
         self._programs = set(self._stored_ids("programs")) | set(self._fresh.of("programs"))
-        self._status = dict.fromkeys(self._stored_ids("measurements"), "ok")
-        self._status |= self._stored_reasons()
-        self._status |= {key: reason for key, (reason, _, _) in self._fresh.items.items()}
+        self._failures: dict[str, str] = dict.fromkeys(self._stored_ids("measurements"), Reason.NONE)
+        self._failures |= self._stored_reasons()
+        self._failures |= {key: reason for key, (reason, _, _) in self._fresh.items.items()}
         self._changed = bool(self._dropped or manifest.rebuilt or (added and stored_metrics))
 
     def _read_existing_manifest(self, metric_ids: tuple[str, ...], repair: bool) -> files.Manifest:
@@ -176,9 +176,9 @@ class CorpusWriter:
             reasons |= {key: reason for key, reason in rows if self.manifest.holds_rows("failures", key, shard)}
         return reasons
 
-    def status(self, item_id: str) -> str | None:
-        """ "ok", the reason of the failure, or None if the item has no result yet."""
-        return self._status.get(item_id)
+    def failure(self, item_id: str) -> str | None:
+        """Why an item failed: a Reason, or what an older corpus has; NONE if it did not, None without a result."""
+        return self._failures.get(item_id)
 
     def add_program(self, record: ProgramRecord, text: str) -> None:
         """Stores a program (a programs.jsonl record and its text) unless the corpus already has it."""
@@ -189,7 +189,7 @@ class CorpusWriter:
     def add(self, item: CorpusItem) -> None:
         """Stores a finished item; a later result of the same item replaces the earlier one."""
         self._append_record({"kind": "item", "row": item.record()})
-        self._status[item.id] = "ok" if item.status == RunStatus.OK else item.reason
+        self._failures[item.id] = _failure_of(item)
 
     def _append_record(self, record: Mapping[str, object]) -> None:
         """Adds a record to the journal, whose first one is a header: a writer that adds nothing leaves no trace."""
@@ -260,7 +260,7 @@ class CorpusWriter:
         """Whether a file is a whole shard of ours and the corpus has a result for each of its items."""
         if not files.is_shard(kind, path.name):
             return False
-        stored_ids = self._programs if kind == "programs" else self._status
+        stored_ids = self._programs if kind == "programs" else self._failures
         with contextlib.suppress(BadInput):
             shard, _ = rebuild.examine_shard(self.root, kind, path)
             return all(key in stored_ids for key in rebuild.ids_of(self.root, shard))
@@ -288,6 +288,10 @@ class CorpusWriter:
         self.close(compact=kind is None)
 
 
+def _failure_of(item: CorpusItem) -> Reason:
+    return Reason.NONE if item.status == RunStatus.OK else item.reason or Reason.ERROR
+
+
 class _JournalIndex:
     """Index of the journal: the file position of each record by id, not the record itself."""
 
@@ -295,7 +299,7 @@ class _JournalIndex:
         self.path = path
         self.metric_ids: tuple[str, ...] = ()
         self.programs: dict[str, tuple[int, int]] = {}
-        self.items: dict[str, tuple[str, int, int]] = {}  # id -> ("ok" | reason, offset, length)
+        self.items: dict[str, tuple[Reason, int, int]] = {}  # id -> (failure, offset, length)
         self._counts: dict[str, int] = {}
         for number, (offset, length, record) in enumerate(read_records(path), 1):
             try:
@@ -316,7 +320,7 @@ class _JournalIndex:
             self.programs[key] = (offset, length)
         else:
             item = CorpusItem.from_record(_row_of(record))
-            self.items[item.id] = ("ok" if item.status == RunStatus.OK else item.reason, offset, length)
+            self.items[item.id] = (_failure_of(item), offset, length)
             self._counts[item.id] = len(item.kernels)
 
     @property
@@ -332,7 +336,7 @@ class _JournalIndex:
         if kind == "programs":
             return list(self.programs)
         ok = kind == "measurements"
-        return [key for key, (status, _, _) in self.items.items() if (status == "ok") == ok]
+        return [key for key, (failure, _, _) in self.items.items() if (failure == Reason.NONE) == ok]
 
     def rows(self, kind: str) -> int:
         if kind == "measurements":

@@ -214,21 +214,21 @@ class _Context:
                 yield MatrixJob(self.options.backend, program, tuple(cells), self.options.limits)
 
     def _is_wanted(self, program: Program, run: ProgramRun, target: Target) -> bool:
-        status = self._stored_status(program, run, target)
-        if status is None or status in TRANSIENT or (self.options.retry_failed and status != "ok"):
+        failure = self._stored_failure(program, run, target)
+        if failure is None or failure in TRANSIENT or (self.options.retry_failed and failure != Reason.NONE):
             return True
         self.summary.already_done += 1
-        if status != "ok":
-            self._record_failure(program, run, target, status, "")
+        if failure != Reason.NONE:
+            self._record_failure(program, run, target, failure, "")
         return False
 
-    def _stored_status(self, program: Program, run: ProgramRun, target: Target) -> str | None:
-        """What the corpus has of an item: under this version, or under an older one whose labels are equal."""
-        statuses = (
-            self.corpus.status(self._item_id(program, run, target, version))
+    def _stored_failure(self, program: Program, run: ProgramRun, target: Target) -> str | None:
+        """Why an item failed, None without a result: under this version, or an older one whose labels are equal."""
+        failures = (
+            self.corpus.failure(self._item_id(program, run, target, version))
             for version in (self.version, *label_model.equal_versions(self.version))
         )
-        return next((status for status in statuses if status is not None), None)
+        return next((failure for failure in failures if failure is not None), None)
 
     def _item_id(self, program: Program, run: ProgramRun, target: Target, version: str) -> str:
         env = self._target_environment(target, program.language)

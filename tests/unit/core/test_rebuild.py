@@ -55,7 +55,7 @@ def test_a_lost_manifest_is_rebuilt_byte_for_byte(tmp_path: Path, how: str) -> N
     assert "rebuilt from the shards in the folder" in found.notes[0] and "manifest.json" in found.notes[0]
     with CorpusWriter(tmp_path, METRICS) as writer:
         assert writer.notes == found.notes
-        assert [writer.status(one.id) for one in ITEMS] == [one.reason or "ok" for one in ITEMS]
+        assert [writer.failure(one.id) for one in ITEMS] == [one.reason for one in ITEMS]
     assert content(tmp_path) == before
     assert Corpus.open(tmp_path).notes == ()
 
@@ -126,7 +126,7 @@ def test_a_damaged_shard_without_manifest_is_named_and_repaired(tmp_path: Path) 
     with CorpusWriter(tmp_path, METRICS, repair=True) as writer:
         assert writer.dropped_parts == (f"measurements/{shard.name}",)
         for one in ITEMS:
-            if writer.status(one.id) is None:
+            if writer.failure(one.id) is None:
                 writer.add(one)
     assert content(tmp_path) == before
 

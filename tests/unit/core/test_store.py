@@ -108,11 +108,11 @@ def test_a_later_result_replaces_a_failure(tmp_path: Path) -> None:
     assert sorted(stored.measurements()["program_id"].to_pylist()) == sorted([program(0).id, program(1).id])
 
 
-def test_status_tells_what_is_done(tmp_path: Path) -> None:
+def test_failures_tell_what_is_done(tmp_path: Path) -> None:
     fill(tmp_path, [item(0)])
     with CorpusWriter(tmp_path, METRICS) as writer:
         writer.add(item(1, reason="timeout"))
-        assert [writer.status(item(n).id) for n in range(3)] == ["ok", "timeout", None]
+        assert [writer.failure(item(n).id) for n in range(3)] == ["", "timeout", None]
 
 
 def test_an_interrupted_run_is_readable_and_resumes(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_a_damaged_shard_is_named_and_the_others_stay_usable(tmp_path: Path, mon
 
     with CorpusWriter(tmp_path, METRICS, repair=True) as writer:
         assert [Path(name).name for name in writer.dropped_parts] == [shards[0].name]
-        lost = [n for n in range(30) if writer.status(item(n).id) is None]
+        lost = [n for n in range(30) if writer.failure(item(n).id) is None]
         assert len(lost) == 30 - intact.measurements().num_rows
         for n in lost:
             writer.add(item(n))
@@ -385,7 +385,7 @@ while True:
     with CorpusWriter(sys.argv[1], METRICS) as writer:
         done = 0
         for n in range(int(sys.argv[2])):
-            if writer.status(item(n).id) is None:
+            if writer.failure(item(n).id) is None:
                 writer.add(item(n, reason="timeout" if n % 7 == 0 else ""))
                 print(n, flush=True)
                 done += 1
