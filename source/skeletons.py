@@ -129,6 +129,12 @@ def control_skeleton(text: str) -> str:
     return text_id(";".join(words))
 
 
+def relatives_key(lineage: str, base_text: str | None) -> str:
+    """What programs are split by: the control skeleton of their lineage's base program, so that programs drawn
+    independently but alike are relatives, too; the lineage where the base is not at hand."""
+    return control_skeleton(base_text) if base_text else lineage
+
+
 def _split_statements(text: str) -> Iterator[str]:
     """The statements of the device code; a brace and the head of a block are statements of their own."""
     words: list[str] = []

@@ -25,7 +25,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hipsynth.core.program import Program, ProgramRun
-from hipsynth.core.store.splits import splits_of
 from hipsynth.synth.generate.producer import generate_programs
 from hipsynth.tuning.optimize.move_order import SHIPPED, MoveOrder, OrderedMove, take_turns
 from hipsynth.tuning.optimize.move_paths import ValuationJob, collect_move_values
@@ -80,8 +79,7 @@ def list_generated_jobs(count: int) -> Iterator[ValuationJob]:
 
 def is_held_out(job: ValuationJob) -> bool:
     """Whether nothing is learned from a job's program."""
-    program = job.program
-    return splits_of([program.family], [program.lineage or program.id], origins=[program.origin]) != ["train"]
+    return job.split != "train"
 
 
 def list_jobs(count: int, only_held_out: bool) -> Iterator[ValuationJob]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hipsynth.source.canonical_text import canonical_id
-from hipsynth.source.skeletons import control_skeleton
+from hipsynth.source.skeletons import relatives_key
 
 
 def split_keys(lineages: Sequence[str], texts: Mapping[str, str]) -> list[str]:
-    """What the split of each row goes by: the control skeleton of its lineage's base program, as in a release, so that
-    programs drawn independently but alike are relatives, too. `texts`: of the corpus' programs by id; where the base is
-    not among them (releases, problems of language models), it is the lineage."""
-    keys = {lineage: control_skeleton(texts[lineage]) for lineage in set(lineages) if texts.get(lineage)}
-    return [keys.get(lineage, lineage) for lineage in lineages]
+    """The relatives_key() of each row, as in a release. `texts`: of the corpus' programs by id; the base is not among
+    them in releases, whose lineages are keys already, and for problems of language models."""
+    keys = {lineage: relatives_key(lineage, texts.get(lineage)) for lineage in set(lineages)}
+    return [keys[lineage] for lineage in lineages]
 
 
 def find_duplicates(splits: Sequence[str], texts: Sequence[str], codes: Sequence[str]) -> list[bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,9 @@ from hipsynth.core.reasons import Reason
 from hipsynth.core.store.splits import splits_of
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.backends.protocol import Target
+from hipsynth.simulator.label_model import preview_version
+from hipsynth.source.skeletons import relatives_key
+from hipsynth.toolchain import find_toolchain
 from hipsynth.tuning.optimize.analysis.analysis_faults import AnalysisFaults
 from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.candidates import SearchState, make_candidates
@@ -45,14 +49,34 @@ JOB_S = 900.0  # of one program
 
 @dataclass(frozen=True)
 class ValuationJob:
-    """A program whose moves are to be valued on a target."""
+    """A program whose moves are to be valued on a target; `base_text`: that of its lineage, if it is another's."""
 
     program: Program
     target: Target
+    base_text: str = ""
 
     @property
     def key(self) -> str:
-        return f"{self.program.id} {self.target.arch}"
+        """What it is about: the program, its arguments and its target."""
+        target = self.target
+        return " ".join((self.program.id, target.arch, target.device, target.flags, shlex.join(self.arguments)))
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The program's arguments at its first size."""
+        return self.program.runs[0].arguments if self.program.runs else ()
+
+    @property
+    def split(self) -> str:
+        """The split of the program, as a corpus has it."""
+        program, lineage = self.program, self.lineage
+        base_text = program.text if lineage == program.id else self.base_text
+        return splits_of([program.family], [relatives_key(lineage, base_text)], origins=[program.origin])[0]
+
+    @property
+    def lineage(self) -> str:
+        """The program's lineage: its own, if it has no base."""
+        return self.program.lineage or self.program.id
 
 
 @dataclass(frozen=True)
@@ -69,15 +93,12 @@ class PathWalker:
     def open(cls, job: ValuationJob) -> PathWalker:
         """Raises BadInput for a program that cannot be parsed."""
         program, target = job.program, job.target
-        arguments = program.runs[0].arguments if program.runs else ()
-        lineage = program.lineage or program.id
-        [split] = splits_of([program.family], [lineage], origins=[program.origin])
         return cls(
             job,
-            (program.id, lineage, split, target.arch),
+            (program.id, job.lineage, job.split, target.arch),
             read_program(program.text, target.arch, target.flags),
-            Evaluator(target, arguments, RUN_TIME_S, None),
-            duration_predictor(target, arguments),
+            Evaluator(target, job.arguments, RUN_TIME_S, None),
+            duration_predictor(target, job.arguments),
         )
 
     def walk(self) -> Iterator[ValuedState]:
@@ -169,17 +190,25 @@ def value_program(job: ValuationJob) -> ValuedProgram:
         raise
     except HipsynthError as error:
         reason = error.reason
-    return ValuedProgram(job.key, job.program.origin, job.program.text, tuple(states), reason)
+    return ValuedProgram(job.key, job.program.origin, job.program.text, tuple(states), reason, tools_identity())
+
+
+def tools_identity() -> str:
+    """What the value of a move depends on beside its program and target: the compiler, and versions of labels and
+    previews. Raises MissingDependency without a compiler."""
+    return f"{find_toolchain().identity} {preview_version()}"
 
 
 def collect_move_values(
     jobs: Iterable[ValuationJob], path: Path, workers: int, note: Callable[[str], None] = lambda _: None
 ) -> None:
-    """Adds the valued states of all jobs to a file of JSON lines, one line a job; goes on after an interruption.
+    """Adds the valued states of all jobs to a file of JSON lines, one line a job; goes on after an interruption. What
+    other versions of the compiler or the simulator valued is valued again.
 
     Raises MissingDependency without a compiler or sandbox.
     """
-    finished = {valued.job for valued in read_jobs(path)}
+    identity = tools_identity()
+    finished = {valued.job for valued in read_jobs(path) if valued.made_with == identity}
     missing = [job for job in jobs if job.key not in finished]
     for number, outcome in enumerate(map_unordered(value_program, missing, workers, "local", JOB_S), 1):
         if isinstance(outcome.error, MissingDependency):

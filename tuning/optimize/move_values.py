@@ -87,13 +87,14 @@ class ValuedState:
 @dataclass(frozen=True)
 class ValuedProgram:
     """A program on a target with the states of its path; `origin` and `text` are the program's. `reason`: what ended
-    the path early."""
+    the path early; `made_with`: versions of the tools that valued it."""
 
     job: str
     origin: str
     text: str
     states: tuple[ValuedState, ...]
     reason: Reason = Reason.NONE
+    made_with: str = ""
 
 
 def is_faster(before_ns: float, after_ns: float) -> bool:
@@ -109,5 +110,7 @@ def diff_texts(before: str, after: str, names: tuple[str, str] = ("before", "aft
 
 
 def read_jobs(path: Path) -> Iterator[ValuedProgram]:
-    """The programs of a file, one a line; a missing file has none. Raises BadInput for a damaged line."""
-    return read_documents(path, ValuedProgram, "delete the line: its program is valued again", missing_ok=True)
+    """The programs of a file, one a line, of each job the last; a missing file has none. Raises BadInput for a damaged
+    line."""
+    rows = read_documents(path, ValuedProgram, "delete the line: its program is valued again", missing_ok=True)
+    yield from {row.job: row for row in rows}.values()

@@ -138,6 +138,9 @@ def test_chats_are_parted_by_lineage_and_said_once(tmp_path: Path) -> None:
     assert report["programs"] == 3 and report["steps"]["train"] > report["samples"]["train"]
     file = tmp_path / "traces" / MOVES_FILE
     file.write_text(file.read_text() * 2)
+    assert write_chats(tmp_path / "traces").duplicates == 0  # a job counts once
+    lines = [json.loads(line) for line in file.read_text().splitlines()[:3]]
+    file.write_text("".join(json.dumps(line | {"job": f"{n} {line['job']}"}) + "\n" for n in (1, 2) for line in lines))
     assert write_chats(tmp_path / "traces").duplicates == len(rows[0]) + len(rows[1])
 
 
