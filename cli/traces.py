@@ -21,12 +21,12 @@ Examples:
   synth traces programs --out traces
   synth traces gemm_naive.hip stencil.hip --arch gfx942 --out traces
   synth traces programs --limit 100 --out traces --json      # 100 programs; later runs go on
-  synth traces work/gemm.trace.jsonl --out traces            # the run of a model
+  synth traces programs work/gemm.trace.jsonl --out traces   # with the run of a model on one of them
   synth traces corpus --task predict --out predictions       # chats that predict counters, of a labelled corpus
 
 Previews value each program's moves, and the best ones are executed, one after the other. That path becomes chats with
 tool calls in the form of transformers, in OUT/train.jsonl and OUT/held_out.jsonl: a lineage is in one of them, and what
-is handwritten is held out.
+is handwritten is held out, as is the run of a model on a program that is not among the sources.
 """
 BOTH = ("gfx90a", "gfx942")
 
@@ -75,9 +75,14 @@ def command(
     runs = [path for path in sources if path.suffix == ".jsonl"]
     programs = itertools.islice((each for path in sources if path not in runs for each in programs_of(path)), limit)
     targets = [target_of(arch, flags, device) for arch, device in resolve_devices(archs or BOTH, devices)]
-    jobs = (ValuationJob(program, target) for program in programs for target in targets)
+    bases: dict[str, str] = {}  # texts by id: a folder lists copies after their base
+    jobs: list[ValuationJob] = []
+    for program in programs:
+        bases.setdefault(program.id, program.text)
+        base_text = bases.get(program.lineage, "")
+        jobs += [ValuationJob(program, target, base_text) for target in targets]
     report = collect_chats(jobs, out, workers, print_note)
-    report = add_runs(runs, out) if runs else report
+    report = add_runs(runs, out, {job.program.id: job.split for job in jobs}) if runs else report
     if as_json:
         print_json(report)
         return

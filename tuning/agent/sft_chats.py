@@ -16,7 +16,7 @@ from hipsynth.core.documents import JsonObject, document_json
 from hipsynth.core.errors import HipsynthError
 from hipsynth.core.program import text_id
 from hipsynth.core.reasons import Reason
-from hipsynth.core.store.splits import splits_of
+from hipsynth.core.store.splits import OTHER
 from hipsynth.tuning.agent.prompts import (
     DONE,
     ChatTurn,
@@ -250,8 +250,9 @@ def largest_changes(changed: Mapping[str, Sequence[float]], most: int) -> list[s
     return [f"{name} {a:.4g} -> {b:.4g}" for _, name, a, b in sorted(pairs, reverse=True)[:most]]
 
 
-def from_trace(lines: Sequence[TraceLine]) -> ChatSample:
-    """A model's run as a sample, if its answer was verified as faster. Raises NotTeachable otherwise."""
+def from_trace(lines: Sequence[TraceLine], splits: Mapping[str, str]) -> ChatSample:
+    """A model's run as a sample, if its answer was verified as faster. Raises NotTeachable otherwise. `splits`: by
+    program; nothing is known of the origin of others, which are held out."""
     outcome = next((line for line in reversed(lines) if isinstance(line, OutcomeLine)), None)
     first = next((line for line in lines if isinstance(line, RunLine)), None)
     if outcome is None or first is None or outcome.status != SearchStatus.IMPROVED:
@@ -259,8 +260,8 @@ def from_trace(lines: Sequence[TraceLine]) -> ChatSample:
         raise NotTeachable("the run has no verified gain", reason=reason)
     messages = [_with_objects(line.message) for line in lines if isinstance(line, MessageLine)]
     program, arch = str(first.setting["program"]), str(first.setting["arch"])
-    [split] = splits_of(["llm"], [program], origins=["llm"])
-    return ChatSample(messages, outcome.speedup, program, program, arch, _part_of(split), kind="model")
+    part = _part_of(splits.get(program, OTHER))
+    return ChatSample(messages, outcome.speedup, program, program, arch, part, kind="model")
 
 
 def _with_objects(message: ChatTurn) -> ChatTurn:

@@ -90,16 +90,19 @@ def _sample_line(sample: ChatSample) -> DigestedRow:
     return {"digest": sample.digest, **sample.document()}
 
 
-def add_runs(paths: Sequence[Path], out: Path) -> CollectionSummary:
-    """Adds the verified successes among the traces of models' runs; returns the report.
+def add_runs(paths: Sequence[Path], out: Path, splits: Mapping[str, str]) -> CollectionSummary:
+    """Adds the verified successes among the traces of models' runs; returns the report. `splits`: by program, beside
+    those that `out` has; runs on other programs are held out.
 
     Raises BadInput for a trace that cannot be read."""
     out.mkdir(parents=True, exist_ok=True)
     journal = ResultJournal(out / RUNS_FILE, _check_result)
+    valued = (state for program in read_jobs(out / MOVES_FILE) for state in program.states)
+    splits = {state.program: state.split for state in valued} | dict(splits)
     for path in paths:
         lines = read_trace(path)
         try:
-            result: ProgramSamples = {"samples": [_sample_line(from_trace(lines))], "reason": ""}
+            result: ProgramSamples = {"samples": [_sample_line(from_trace(lines, splits))], "reason": ""}
         except NotTeachable as error:
             result = _no_samples(error.reason)
         journal.add(f"run/{path.resolve()}", result)

@@ -13,6 +13,7 @@ from chat_server import Handler, serving
 from fake_tuning import TEXT, measure, without_simulator
 
 from hipsynth.core.errors import BadInput
+from hipsynth.core.program import text_id
 from hipsynth.synth.llm.endpoint import Client
 from hipsynth.tuning.agent import agent_loop as drive_module
 from hipsynth.tuning.agent.agent_loop import FAILED_CALLS, AgentResult, AgentSettings, drive_model
@@ -78,8 +79,12 @@ def test_what_a_model_finds_is_verified_and_kept(tmp_path: Path) -> None:
     assert [json.loads(json.dumps(line.row())) for line in read_trace(path)] == rows
     again, requests = driven(APPLY, path)
     assert requests == 0 and again.found.text == found.found.text and again.calls == 2
-    sample = from_trace(read_trace(path))
-    assert sample.messages[4]["tool_calls"][0]["function"]["arguments"] == {"program": "v0", "move": HINTS}
+    assert from_trace(read_trace(path), {}).split == "held_out"  # its origin is not known
+    sample = from_trace(read_trace(path), {text_id(TEXT): "train"})
+    assert sample.split == "train" and sample.messages[4]["tool_calls"][0]["function"]["arguments"] == {
+        "program": "v0",
+        "move": HINTS,
+    }
     assert sample.speedup == 2.0
 
 
@@ -142,7 +147,7 @@ def test_a_run_ends_with_a_reason(turns: list[Turn], ended: str, manner: dict[st
     assert (found.ended, found.found.status) == (ended, "unchanged")
     assert found.calls <= manner.get("calls", 40) and found.failed_calls <= FAILED_CALLS
     with pytest.raises(NotTeachable):
-        from_trace(read_trace(tmp_path / "run.jsonl"))
+        from_trace(read_trace(tmp_path / "run.jsonl"), {})
 
 
 def test_a_busy_endpoint_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
