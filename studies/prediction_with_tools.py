@@ -1,8 +1,8 @@
 """Scores a model that predicts with tools beside the same weights without tools, and beside fixed plans to use them.
 
-    python -m studies.prediction_with_tools MODEL OUTCOMES [--most N] [--surveyed CORPUS] [--page] [--ship]
+    python -m studies.prediction_with_tools MODEL PREVIEWS [--most N] [--surveyed CORPUS] [--page] [--ship]
 
-MODEL: a folder of `synth train --config predict-tools-tiny`. OUTCOMES: a file of previews; the test samples in it are
+MODEL: a folder of `synth train --config predict-tools-tiny`. PREVIEWS: a file of previews; the test samples in it are
 scored first, and others are previewed and added until a set has --most. Calls are replayed from it and from the labels
 of corpus/release/v1, of HANDWRITTEN (--handwritten, a corpus of `synth profile corpus/handwritten --flags=-O3 --out
 HANDWRITTEN`) and of --surveyed, a corpus of `synth survey --corpus --keep-sources`. --page writes the tables and the
@@ -32,16 +32,16 @@ from hipsynth.simulator.devices import load_device
 from hipsynth.training.analytic.model import DURATION as DURATION_NS
 from hipsynth.training.analytic.model import AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR, SHIPPED
-from hipsynth.training.analytic.preview_journal import PreviewFeatures
+from hipsynth.training.analytic.preview_journal import PreviewFeatures, PreviewJournal
 from hipsynth.training.data.dataset import LabelledSample, hash_share, load_samples, split_samples
 from hipsynth.training.data.training_set import describe_training_set
 from hipsynth.training.models.model_record import RECORD, model_record
 from hipsynth.tuning.prediction.agent import SHIPPED_AGENT, PredictionAgent, likeliest
 from hipsynth.tuning.prediction.chat import ANSWER, Question
-from hipsynth.tuning.prediction.outcomes import collect_outcomes, read_outcomes, sample_id
 from hipsynth.tuning.prediction.policy import WITHIN, best_plan, reward_of, share_within
 from hipsynth.tuning.prediction.preview_error import PREVIEW_ERROR, PreviewErrorModel
 from hipsynth.tuning.prediction.tools import DURATION, VALUES, RecordedTools, label_values, price_table
+from hipsynth.tuning.prediction.traces import collect_previews, sample_id
 from studies.markdown import format_table, write_tables
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -212,13 +212,13 @@ def collect_parts(
 
 
 def collect_tests(
-    parts: Mapping[str, Sequence[LabelledSample]], outcomes: Path, most: int, preview_error: PreviewErrorModel
+    parts: Mapping[str, Sequence[LabelledSample]], previews_file: Path, most: int, preview_error: PreviewErrorModel
 ) -> dict[str, list[TestSample]]:
     """The test sets, `most` samples of each, with their previews."""
-    model, tests, previewed = AnalyticModel.load(SHIPPED / PREDICTOR), {}, set(read_outcomes(outcomes))
+    model, tests, journal = AnalyticModel.load(SHIPPED / PREDICTOR), {}, PreviewJournal(previews_file)
     for name, part in parts.items():
-        chosen = sorted(part, key=lambda s: (sample_id(s) not in previewed, hash_share(sample_id(s))))[:most]
-        previews = collect_outcomes(chosen, outcomes, 2, lambda line: print(line, file=sys.stderr))
+        chosen = sorted(part, key=lambda s: (s not in journal, hash_share(sample_id(s))))[:most]
+        previews = collect_previews(chosen, journal, 2, lambda line: print(line, file=sys.stderr))
         tests[name] = [
             TestSample(sample, preview, _is_unsure(model, sample, preview), expect_share(preview_error, preview))
             for sample in chosen
@@ -316,7 +316,7 @@ def ship_model(model: Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
-    parser.add_argument("outcomes", type=Path)
+    parser.add_argument("previews", type=Path)
     parser.add_argument("--handwritten", type=Path)
     parser.add_argument("--surveyed", type=Path)
     parser.add_argument("--most", type=int, default=250)
@@ -329,7 +329,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     record = model_record(options.model) or {}
     parts = collect_parts(frozenset(record.get("lineages", ())), options.handwritten, options.surveyed)
     agent = PredictionAgent.load(options.model)
-    tests = collect_tests(parts, options.outcomes, options.most, PreviewErrorModel.load(options.model / PREVIEW_ERROR))
+    tests = collect_tests(parts, options.previews, options.most, PreviewErrorModel.load(options.model / PREVIEW_ERROR))
     sets: dict[str, list[PlanScores]] = {}
     curves, all_answers = {}, []
     for name, part in tests.items():

@@ -23,10 +23,10 @@ from typing import Any, TypeVar
 from hipsynth.core.documents import JsonObject, from_json
 from hipsynth.core.errors import BadInput
 from hipsynth.core.json_lines import read_documents, read_json_lines, write_json_lines
-from hipsynth.training.analytic.preview_journal import PreviewFeatures
+from hipsynth.training.analytic.examples import preview_samples
+from hipsynth.training.analytic.preview_journal import PREVIEWS, PreviewFeatures, PreviewJournal
 from hipsynth.training.data.dataset import LabelledSample, hash_share, load_samples, split_samples
 from hipsynth.tuning.prediction.chat import PredictionChat, ToolCallResult
-from hipsynth.tuning.prediction.outcomes import OUTCOMES, collect_outcomes, sample_id
 from hipsynth.tuning.prediction.policy import best_plan, share_within
 from hipsynth.tuning.prediction.preview_error import (
     PREVIEW_ERROR,
@@ -150,8 +150,21 @@ def make_traces(
     samples = sorted(split_samples(load_samples(corpus))["train"], key=lambda s: hash_share(sample_id(s)))[:most]
     if not samples:
         raise BadInput(f"{corpus}: no samples in the training part", remedy="profile more programs into the corpus")
-    previews = collect_outcomes(samples, out / OUTCOMES, workers, note)
-    return write_chats(samples, previews, out)
+    return write_chats(samples, collect_previews(samples, PreviewJournal(out / PREVIEWS), workers, note), out)
+
+
+def sample_id(sample: LabelledSample) -> str:
+    """Names a sample among the previews of many."""
+    return f"{sample.key} {sample.kernel}"
+
+
+def collect_previews(
+    samples: Sequence[LabelledSample], journal: PreviewJournal, workers: int, note: Callable[[str], None]
+) -> dict[str, PreviewFeatures | None]:
+    """The previews of all samples by sample_id(); those that the journal lacks are made and kept in it. Raises
+    MissingDependency without a compiler or sandbox."""
+    previews = preview_samples(samples, workers, note, journal)
+    return {sample_id(sample): preview for sample, preview in zip(samples, previews, strict=True)}
 
 
 def write_chats(

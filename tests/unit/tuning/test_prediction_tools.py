@@ -6,7 +6,6 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import needs
 import pytest
@@ -15,18 +14,15 @@ import training_corpus as made
 from hipsynth.core.errors import BadInput, MissingDependency
 from hipsynth.core.program import Program
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.training.analytic.examples import BuildSamples
-from hipsynth.training.analytic.preview_journal import PreviewFeatures
+from hipsynth.training.analytic.preview_journal import PREVIEWS, PreviewFeatures, PreviewJournal
 from hipsynth.training.analytic.quantities import metric_quantities
 from hipsynth.training.data.dataset import LabelledSample
 from hipsynth.training.data.encode import IGNORED
 from hipsynth.training.models.config import Config
 from hipsynth.training.models.grpo import RolloutTask, _grpo_settings
-from hipsynth.tuning.prediction import outcomes as outcomes_module
 from hipsynth.tuning.prediction.agent import SHIPPED_AGENT, PredictionAgent, calls_of, likeliest
 from hipsynth.tuning.prediction.chat import ANSWER_KEYS, Question, answer_literals, encode_chat, pieces_of
 from hipsynth.tuning.prediction.live import LiveTools, predict_program
-from hipsynth.tuning.prediction.outcomes import OUTCOMES, collect_outcomes, read_outcomes, sample_id
 from hipsynth.tuning.prediction.policy import best_plan, evaluate_plans, reward_of
 from hipsynth.tuning.prediction.reinforce import reinforce, roll_out
 from hipsynth.tuning.prediction.tools import (
@@ -43,9 +39,11 @@ from hipsynth.tuning.prediction.tools import (
 from hipsynth.tuning.prediction.traces import (
     RecordedQuestion,
     chats_of,
+    collect_previews,
     judged_tools,
     make_chat,
     read_chats,
+    sample_id,
     write_chats,
 )
 from hipsynth.tuning.prediction.train import train_to_predict
@@ -132,45 +130,14 @@ def test_chats_are_read_as_they_were_written(tmp_path: Path) -> None:
         read_chats(tmp_path)
 
 
-def fake_previews(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Previews without a compiler; returns the programs that were previewed, in this process."""
-    seen: list[str] = []
-
-    def preview_build(build: BuildSamples) -> list[PreviewFeatures | None]:
-        seen.extend(sample.program_id for sample in build.samples)
-        return [preview_of(sample) for sample in build.samples]
-
-    class Outcome:
-        error = None
-
-        def __init__(self, index: int, value: object) -> None:
-            self.index, self.value = index, value
-
-        def get(self) -> Any:
-            return self.value
-
-    def run_here(function: Any, jobs: Any, *_: object) -> Any:
-        return (Outcome(i, function(job)) for i, job in enumerate(jobs))
-
-    monkeypatch.setattr(outcomes_module, "preview_build", preview_build)
-    monkeypatch.setattr(outcomes_module, "map_unordered", run_here)
-    return seen
-
-
-def test_previews_are_computed_once_and_an_interrupted_line_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen, samples, path = fake_previews(monkeypatch), made.samples(4, 1), tmp_path / OUTCOMES
-    first = collect_outcomes(samples[:3], path, 1)
-    assert len(seen) == 3
-    with path.open("a") as file:
-        file.write('{"sample": "cut o')
-    second = collect_outcomes(samples[:4], path, 1)
-    assert len(seen) == 4 and {key: second[key] for key in first} == first
-    assert set(read_outcomes(path)) == {sample_id(sample) for sample in samples[:4]}
-    path.write_text('{"sample": 3}\n')
-    with pytest.raises(BadInput, match="line 1 is no PreviewOutcome"):
-        read_outcomes(path)
+def test_previews_of_samples_are_those_that_are_kept(tmp_path: Path) -> None:
+    samples, journal = made.samples(4, 1), PreviewJournal(tmp_path / PREVIEWS)
+    journal.keep_previews((sample, preview_of(sample)) for sample in samples)
+    expected = {sample_id(sample): preview_of(sample) for sample in samples}
+    assert (
+        len(expected) == len(samples)
+        and collect_previews(samples, PreviewJournal(tmp_path / PREVIEWS), 1, print) == expected
+    )
 
 
 @pytest.fixture(scope="module")
