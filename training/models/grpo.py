@@ -88,8 +88,9 @@ class TrainedBase:
 
 @dataclass(frozen=True)
 class RolloutTask:
-    """What is rewarded: `run` makes one run of the present model on a prompt, sampled at `temperature`. `files` are
-    copied beside the model."""
+    """What is rewarded: `run` makes one run of the present model on a prompt, sampled at `temperature`. A prompt names
+    a question and changes with it, since prompts tell whether a stored training is the same. `files` are copied beside
+    the model."""
 
     prompts: Sequence[str]
     run: RunModel

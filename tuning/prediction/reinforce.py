@@ -6,11 +6,14 @@ the model's here: values are those of the last reply that measured, which the mo
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hipsynth.core.program import text_id
 from hipsynth.training.models.config import Config
 from hipsynth.training.models.grpo import Rollout, RolloutTask, load_trained_base, train_by_rollouts
 from hipsynth.training.models.model_record import ModelRecord
@@ -32,11 +35,11 @@ def reinforce(traces: Path, config: Config, out: Path, progress: Progress | None
     """Goes on with the model in the folder `config.base` on the questions of a traces folder; writes the model folder
     `out` and returns its record. Raises MissingDependency without trl or a base, BadInput without questions."""
     base = load_trained_base(config, TASK, "predicts with tools", "predict-tools-tiny")
-    questions = {str(number): question for number, question in enumerate(read_questions(traces))}
+    questions = {text_id(json.dumps(asdict(question), sort_keys=True)): question for question in read_questions(traces)}
     draw = random.Random(config.seed)
 
-    def run(policy: PreTrainedModel, number: str) -> Rollout:
-        return roll_out(PredictionAgent(policy, base.tokenizer, base.record), questions[number], draw)
+    def run(policy: PreTrainedModel, prompt: str) -> Rollout:
+        return roll_out(PredictionAgent(policy, base.tokenizer, base.record), questions[prompt], draw)
 
     task = RolloutTask(list(questions), run, TEMPERATURE, (preview_error_file(traces),))
     return train_by_rollouts(config, out, base, task, progress)

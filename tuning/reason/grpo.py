@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hipsynth.core.errors import HipsynthError
+from hipsynth.core.program import text_id
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.training.models.config import Config
@@ -95,20 +96,20 @@ def train_with_grpo(
     """Goes on with the model in the folder `config.base` on the training programs of a traces folder; writes the model
     folder `out` and returns its record. Raises MissingDependency without trl or a base, BadInput without programs."""
     base = load_trained_base(config, TASK, "uses tools", "tools-smollm2")
-    programs = training_questions(traces)[:most]
+    questions = dict(list(training_questions(traces).items())[:most])
     context = int(base.record["context"])
-    arch_of = {row["prompt"]: row["arch"] for row in programs}
 
-    def run(policy: PreTrainedModel, text: str) -> Rollout:
-        return roll_out(LocalModel(policy, base.tokenizer, context, TEMPERATURE), text, target_of(arch_of[text]))
+    def run(policy: PreTrainedModel, prompt: str) -> Rollout:
+        text, arch = questions[prompt]
+        return roll_out(LocalModel(policy, base.tokenizer, context, TEMPERATURE), text, target_of(arch))
 
-    prompts = [row["prompt"] for row in programs]
-    return train_by_rollouts(config, out, base, RolloutTask(prompts, run, TEMPERATURE), progress)
+    return train_by_rollouts(config, out, base, RolloutTask(list(questions), run, TEMPERATURE), progress)
 
 
-def training_questions(traces: Path) -> list[dict[str, str]]:
-    """The training programs of a traces folder, each once: {"prompt": the source, "arch"}."""
-    questions: dict[tuple[str, str], dict[str, str]] = {}
+def training_questions(traces: Path) -> dict[str, tuple[str, str]]:
+    """The source and architecture of each training program of a traces folder, by a name of both; each once."""
+    questions: dict[str, tuple[str, str]] = {}
     for chat in read_chats(traces)["train"]:
-        questions.setdefault((chat["program"], chat["arch"]), {"prompt": source_of(chat), "arch": str(chat["arch"])})
-    return list(questions.values())
+        text, arch = source_of(chat), str(chat["arch"])
+        questions.setdefault(f"{text_id(text)} {arch}", (text, arch))
+    return questions

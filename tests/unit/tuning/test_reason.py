@@ -190,9 +190,18 @@ def test_training_makes_a_model_that_can_be_driven(traces: Path, tmp_path: Path)
     local = LocalModel(model, tokenizer, record["context"], most=8)
     found = roll_out(local, TEXT, TARGET)
     assert found.reward == 0.0 and sum(found.own) == sum(len(turn.wrote) for turn in local.turns) > 0
-    assert [row["arch"] for row in training_questions(traces)] == ["gfx942"] * 2
+    assert [arch for _, arch in training_questions(traces).values()] == ["gfx942"] * 2
     again = local.turns[1].read
     assert again[: len(local.turns[0].read)] == local.turns[0].read
+
+
+def test_a_program_is_asked_about_on_each_architecture(tmp_path: Path) -> None:
+    write_traces(tmp_path / "traces", ["train", "train"])
+    file = tmp_path / "traces" / "train.jsonl"
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    file.write_text("".join(json.dumps(row | {"arch": arch}) + "\n" for row in rows for arch in ("gfx942", "gfx90a")))
+    questions = training_questions(tmp_path / "traces")
+    assert len(questions) == 4 and len({text for text, _ in questions.values()}) == 2
 
 
 def test_turns_read_only_what_is_new(traces: Path) -> None:
