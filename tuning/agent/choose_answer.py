@@ -69,7 +69,7 @@ def _search_steps(
     steps = []
     for number, (version, measurement) in enumerate(measured):
         parent = session.versions.get(version.parent, session.versions["v0"])
-        before = session.measure(parent)
+        before = session.measure(replace(parent, arguments=session.versions["v0"].arguments))
         is_step = measurement.ok and measurement.duration_ns <= _least_duration(before) and version.name not in reasons
         if not measurement.ok:
             outcome, reason = StepOutcome.FAILED, f"it fails: {measurement.reason}"

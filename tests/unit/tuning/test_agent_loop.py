@@ -121,6 +121,11 @@ def test_programs_are_timed_with_the_arguments_of_the_original(tmp_path: Path, m
     call = {"source": TEXT + "\n", "replaces": "v0", "arguments": "16"}
     found, _ = driven([[("compile", call)], f"{DONE}: v1"], tmp_path / "run.jsonl")
     assert found.found.status == "unchanged" and found.found.steps[0].reason == "not faster"
+    apply = [("apply", {"program": "v1", "move": HINTS})]
+    found, _ = driven([[("compile", call)], apply, f"{DONE}: v2"], tmp_path / "two.jsonl")
+    compiled, applied = found.found.steps
+    assert (applied.parent, applied.kept) == (compiled.number, True)
+    assert applied.before_ns == pytest.approx(2 * (applied.after_ns or 0.0))
 
 
 @pytest.mark.parametrize(
