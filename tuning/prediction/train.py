@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hipsynth.core.errors import BadInput
 from hipsynth.source.model_view import view_source
 from hipsynth.training.data.encode import TrainingExample
 from hipsynth.training.models.config import Config
@@ -47,9 +48,12 @@ def answer_atoms() -> list[str]:
 
 def train_to_predict(traces: Path, config: Config, out: Path, progress: Progress | None = None) -> ModelRecord:
     """Trains on the chats of a folder and writes the model folder `out`; returns its record. An interrupted call goes
-    on from its last checkpoint. Raises BadInput (no chats), UsageError (`out` holds another model),
+    on from its last checkpoint. Raises BadInput (no chats to train on), UsageError (`out` holds another model),
     MissingDependency."""
     chats, preview_error = read_chats(traces), preview_error_file(traces)
+    if all(_is_valid(chat.lineage) for chat in chats):
+        problem = f"{traces}: every lineage is for the validation loss"
+        raise BadInput(problem, remedy="make traces of a corpus with more programs")
     texts = (chat_text(chat) for chat in chats)
     encode = partial(_encode_chats, config, chats)
     samples = SupervisedSamples(_hash_chats(config, chats), texts, answer_atoms(), encode)

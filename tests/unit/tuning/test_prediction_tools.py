@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from dataclasses import replace
@@ -37,6 +38,7 @@ from hipsynth.tuning.prediction.tools import (
     value_texts,
 )
 from hipsynth.tuning.prediction.traces import (
+    CHATS,
     RecordedQuestion,
     chats_of,
     collect_previews,
@@ -46,7 +48,7 @@ from hipsynth.tuning.prediction.traces import (
     sample_id,
     write_chats,
 )
-from hipsynth.tuning.prediction.train import train_to_predict
+from hipsynth.tuning.prediction.train import VALID_SHARE, train_to_predict
 
 FACTS = {"vgprs": 12.0, "lds": -40.0, "occupancy": 0.5, "groups": 10.0, "block": 8.0, "buffers": 20.0}
 TRUST = {"run_share": 0.01, "by_data": 1.0, "guessed": 0.0, "sensitivity": math.log(2.0), "missed_buffers": 1.0}
@@ -149,6 +151,17 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> PredictionAgent:
     config = made.toy_config(task="predict-with-tools", context=1024)
     train_to_predict(folder, config, folder / "model")
     return PredictionAgent.load(folder / "model")
+
+
+def test_a_training_needs_a_lineage_beside_that_of_the_validation(tmp_path: Path) -> None:
+    samples = made.samples(8, 1)
+    write_chats(samples, {sample_id(s): preview_of(s) for s in samples}, tmp_path)
+    number = next(n for n in range(1000) if int(hashlib.sha256(str(n).encode()).hexdigest(), 16) % VALID_SHARE == 0)
+    file = tmp_path / CHATS
+    rows = [json.loads(line) | {"lineage": str(number)} for line in file.read_text().splitlines()]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(BadInput, match="every lineage is for the validation loss"):
+        train_to_predict(tmp_path, made.toy_config(task="predict-with-tools"), tmp_path / "model")
 
 
 def test_every_answer_is_valid_whatever_the_weights_say(agent: PredictionAgent) -> None:
