@@ -70,15 +70,15 @@ class MemoryChanges:
     if its numbers are all different, unless it is non-decreasing. `nudge`: not 0, a seed by which the last bit of
     each number moves. `elements`: what inputs hold, where that is known; others are recognised by their bytes, and may
     hold `halves`. `poison`: not 0, the 32-bit word that fills new allocations; the LDS is filled, too.
-    `poison_every`: not 0, also fill what kernels had written after every so many launches, and change inputs that
-    are drawn again once more. `poison_results`: before the first launch, also fill device memory that no input was
-    copied to. `scatter`: not 0, a seed by which device memory is allocated at other places. `watch`: also report
-    how often the host had written device memory directly; `guard`: end the program where the host reads or writes
-    it. `races`: warn of accesses to one word that nothing puts in order. `exact_sums`: atomics that add floating-point
-    numbers carry what rounding loses, so that sums do not depend on their order. `one_in`: where nothing is counted,
-    about one in so many work-groups of a grid runs, in windows of equal parts that begin `which` / `one_in` into each;
-    as many as `one_in`: only the first one. `deferral`: launches, copies and fills are executed no earlier than the
-    program waits for them.
+    `poison_every`: not 0, also fill what kernels had written after every so many launches, and change inputs that are
+    drawn again once more; `poison_from`: launches before the first of them. `poison_results`: before the first
+    launch, also fill device memory that no input was copied to. `scatter`: not 0, a seed by which device memory is
+    allocated at other places. `watch`: also report how often the host had written device memory directly; `guard`:
+    end the program where the host reads or writes it. `races`: warn of accesses to one word that nothing puts in
+    order. `exact_sums`: atomics that add floating-point numbers carry what rounding loses, so that sums do not depend
+    on their order. `one_in`: where nothing is counted, about one in so many work-groups of a grid runs, in windows of
+    equal parts that begin `which` / `one_in` into each; as many as `one_in`: only the first one. `deferral`:
+    launches, copies and fills are executed no earlier than the program waits for them.
     """
 
     record_bytes: int = 0
@@ -91,6 +91,7 @@ class MemoryChanges:
     elements: tuple[KnownElements, ...] = ()
     halves: bool = True
     poison_every: int = 0
+    poison_from: int = 0
     poison_results: bool = False
     scatter: int = 0
     guard: bool = False
@@ -120,6 +121,7 @@ class Observation(MemoryChanges):
             ("family", self.family),
             ("nudge", self.nudge),
             ("poison_every", self.poison_every),
+            ("poison_from", self.poison_from),
             ("poison_results", self.poison_results),
             ("scatter", self.scatter),
             ("lds_fill", LDS_FILL if self.poison else 0),

@@ -24,6 +24,7 @@ _DEFAULT_FORMS = (
     r"\w+ > {0} \? " + _READ_NUMBER + " : " + _NUMBER + r"(?![\w.])",
     r"\b(?P<name>\w+) = " + _NUMBER + r"[;,](?:[^{{}}]*?)if \(\w+ > {0}\) (?P=name) = " + _READ_NUMBER,
 )
+_DECIMAL_FORM = r"\w+ > {0} \? (?:std::)?(?:atof|strto[fd]|sto[fd])\(\w+\[{0}\][^)]*\) : (\d+\.\d*)"
 MOST_ARGUMENTS = 9
 _STATED = "{} arguments: "
 _COMMENTS = {HIP: "//", TRITON: "#"}
@@ -58,6 +59,13 @@ def default_arguments(text: str) -> tuple[int, ...]:
             break
         sizes.append(size)
     return tuple(sizes)
+
+
+def default_factor(text: str, position: int) -> str:
+    """The default of a decimal number that a program takes as an argument, `argc > 3 ? atof(argv[3]) : 1.5f`; "" if the
+    text has none there."""
+    match = re.search(_DECIMAL_FORM.format(position), text)
+    return match[1] if match else ""
 
 
 def run_text(text: str, arguments: str) -> str:

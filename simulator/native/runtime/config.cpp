@@ -132,6 +132,7 @@ Setters observation_setters() {
       {"guard", store_trial<&TrialOptions::guard>},
       {"poison", store_trial<&TrialOptions::poison>},
       {"poison_every", store_trial<&TrialOptions::poison_every>},
+      {"poison_from", store_trial<&TrialOptions::poison_from>},
       {"poison_results", store_trial<&TrialOptions::poison_results>},
       {"scatter", store_trial<&TrialOptions::scatter>},
       {"sharing_path", store_sharing<&SharingFileOptions::path>},

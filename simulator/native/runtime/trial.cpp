@@ -188,14 +188,15 @@ void Trial::poison_results() {
 void Trial::poison_written() {
   if (options_.poison_every == 0) return;
   note_changes(false);  // what the host of a script wrote directly
-  if (launches_ != 0 && launches_ % options_.poison_every == 0) {
+  const uint64_t from = options_.poison_from;
+  if (launches_ != 0 && launches_ >= from && (launches_ - from) % options_.poison_every == 0) {
+    const uint64_t round = (launches_ - from) / options_.poison_every;
     for (auto& [start, buffer] : buffers_) {
       auto* data = reinterpret_cast<char*>(start);
       if (buffer.by_kernel) {
         fill(data, buffer.bytes, options_.poison);
-      } else if (options_.redraw.on() && buffer.input != 0) {
-        redraw(data, buffer.bytes, options_.redraw, mix(buffer.input ^ mix(launches_ / options_.poison_every)),
-               elements_of(buffer));
+      } else if (round != 0 && options_.redraw.on() && buffer.input != 0) {
+        redraw(data, buffer.bytes, options_.redraw, mix(buffer.input ^ mix(round)), elements_of(buffer));
         buffer.contents = digest_of(start, buffer);
       }
     }

@@ -30,6 +30,7 @@ struct TrialOptions {
   uint32_t poison = 0;                         // not 0: the word that fills new allocations
   uint32_t poison_every = 0;    // not 0: also, every so many launches, what kernels had written to device memory;
                                 // inputs that are drawn again change then, too
+  uint32_t poison_from = 0;     // launches before the first round of those; all that they wrote is filled, too
   bool poison_results = false;  // also, before the first launch, device memory that no input was copied to
   uint64_t scatter = 0;         // not 0: a seed by which device memory is allocated at other places, never twice at one
   bool watch = false;           // report how often the host had written device memory directly

@@ -54,6 +54,7 @@ class ScriptVerifier:
     target: Target
     sizes: Sequence[Arguments]
     uneven_sizes: Sequence[Arguments] = ()
+    further_sizes: Sequence[Arguments] = ()
     joined: dict[str, int] = field(default_factory=dict)  # no kernel is made of several
     _cache: TrialCache = field(init=False)
 

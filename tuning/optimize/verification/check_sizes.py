@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from hipsynth.core.errors import BadInput
-from hipsynth.source.arguments import default_arguments
+from hipsynth.source.arguments import default_arguments, default_factor
 from hipsynth.source.outline import without_comments
 from hipsynth.source.program_inputs import option_inputs
 from hipsynth.tuning.trial.source_constants import ConstantSetting, list_constants
@@ -18,6 +18,8 @@ SCALES = (16, 64)
 LARGE = 256
 LEAST_DIVIDED = 64  # what is left of a size that is divided
 LEAST_DRAWN = 16  # smaller numbers may be modes, or numbers of repetitions
+MOST_EDGES = 3
+_DECIMAL = re.compile(r"\d+\.\d*|\.\d+")
 Arguments = tuple[str, ...]
 
 
@@ -68,6 +70,35 @@ def draw_sizes(arguments: Arguments, seed: int) -> list[Arguments]:
         tuple(_draw_size(word, scale * factor, step) for word, factor in zip(arguments, factors, strict=True))
         for scale, step in ((1.0, 1), (1.0, 16), (1.0, 64), (0.5, 16))
     ]
+
+
+def draw_edges(text: str, arguments: Arguments, seed: int) -> list[Arguments]:
+    """`arguments` with one of the first changed: a size to less than eight, a smaller number, which may be a radius or
+    a number of repetitions, by one, a factor by half; and with the factor behind them that `text` has a default for.
+    Constants of the source stay."""
+    factor = default_factor(text, len(arguments) + 1)
+    words = (*arguments, factor) if factor else arguments
+    draws = random.Random(seed)
+    edges = ((*words[:place], _draw_edge(word, draws), *words[place + 1 :]) for place, word in enumerate(words))
+    return [edge for edge in edges if edge != words][:MOST_EDGES]
+
+
+def _draw_edge(word: str, draws: random.Random) -> str:
+    if isinstance(word, ConstantSetting):
+        return word
+    if _DECIMAL.fullmatch(word):
+        return f"{1.5 * float(word):g}"
+    size = size_of(word)
+    if size > LEAST_DRAWN:
+        return str(draws.randint(1, 7))
+    return str(size + draws.choice((-1, 1))) if size > 1 else word
+
+
+def multiply_sizes(words: Arguments, factor: int) -> Iterator[Arguments]:
+    """The arguments with one of the first large sizes multiplied, each once."""
+    large = [place for place, word in enumerate(words) if size_of(word) >= LEAST_DIVIDED]
+    for place in large[:MOST_EDGES]:
+        yield (*words[:place], with_size(words[place], factor * size_of(words[place])), *words[place + 1 :])
 
 
 def divide_sizes(words: Arguments, factor: int, only: int | None = None) -> Arguments:

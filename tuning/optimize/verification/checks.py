@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from hipsynth.core.errors import BadInput
@@ -12,7 +13,13 @@ from hipsynth.tuning.optimize.analysis.program_model import read_program
 from hipsynth.tuning.optimize.documents import VerificationCheck
 from hipsynth.tuning.optimize.evaluate import original_name
 from hipsynth.tuning.optimize.transformations.matrix_cores import list_half_products
-from hipsynth.tuning.optimize.verification.check_sizes import Arguments, draw_sizes
+from hipsynth.tuning.optimize.verification.check_sizes import (
+    Arguments,
+    default_words,
+    draw_edges,
+    draw_sizes,
+    multiply_sizes,
+)
 from hipsynth.tuning.optimize.verification.repeated_runs import (
     check_moved_memory,
     check_repeated_calls,
@@ -23,18 +30,21 @@ from hipsynth.tuning.optimize.verification.support import (
     SEEDS,
     OutputSource,
     TrialSource,
+    check_each_size,
     copies_of,
     first_size,
     run_both,
     seed_of,
     sum_counters,
 )
+from hipsynth.tuning.optimize.verification.timed_size import check_timed_size
 from hipsynth.tuning.optimize.verification.waiting import check_waiting
 from hipsynth.tuning.trial import Conditions, Trial
 
 ON_DEVICE = frozenset({"device_to_device", "fill"})
 NARROW = ("F16", "BF16", "I8", "XF32", "F8")
 FAST_MATH = ("-ffast-math", "-ffinite-math-only", "-Ofast")  # with these, compilers assume that there are no infinities
+LARGER, LARGER_SHARE = (8, 4, 2), 0.2  # factors of the timed size; of the price at which outputs are compared there
 EXACT_ONLY = frozenset({Family.SMALL, Family.INFINITE})
 
 
@@ -55,19 +65,23 @@ def check_precision(source: TrialSource, text: str) -> VerificationCheck:
 
 def check_stale_reads(source: TrialSource, text: str) -> VerificationCheck:
     """New allocations and the LDS hold NaNs: nothing may be read that was not written."""
-    conditions = _watched(source)
-    if not source.reference_trial(conditions).ok:
-        return VerificationCheck("stale_memory", None, "the original itself reads memory that it has not written")
-    return source.check_equal("stale_memory", text, conditions)
+
+    def check(plain: Conditions) -> VerificationCheck:
+        conditions = _watched(plain)
+        if not source.reference_trial(conditions).ok:
+            return VerificationCheck("stale_memory", None, "the original itself reads memory that it has not written")
+        return source.check_equal("stale_memory", text, conditions)
+
+    return check_each_size(source, check)
 
 
-def _watched(source: TrialSource) -> Conditions:
-    return replace(first_size(source), poison=POISON, watch=True)
+def _watched(plain: Conditions) -> Conditions:
+    return replace(plain, poison=POISON, watch=True)
 
 
 def check_outside_kernels(source: TrialSource, text: str) -> VerificationCheck:
     """The work is done by kernels: not by the host in device memory, nor by more copies and fills on the device."""
-    before, after = run_both(source, text, _watched(source))
+    before, after = run_both(source, text, _watched(first_size(source)))
     if not before.ok:
         return VerificationCheck("outside_kernels", None, "the original itself reads memory that it has not written")
     for count, label in (
@@ -88,7 +102,11 @@ def check_outside_kernels(source: TrialSource, text: str) -> VerificationCheck:
 def check_races(source: OutputSource, text: str) -> VerificationCheck:
     """No two waves use one word, one of them to change it, unless a barrier or atomics put them in order; and no fence
     is left out that makes visible what one group wrote to another one."""
-    before, after = run_both(source, text, replace(first_size(source), races=True, count=True))
+    return check_each_size(source, lambda plain: _check_races_of(source, text, plain))
+
+
+def _check_races_of(source: OutputSource, text: str, plain: Conditions) -> VerificationCheck:
+    before, after = run_both(source, text, replace(plain, races=True, count=True))
     for name, trial in (("original", before), ("changed program", after)):
         if not trial.ok:
             return VerificationCheck(
@@ -101,14 +119,24 @@ def check_races(source: OutputSource, text: str) -> VerificationCheck:
 
 
 def check_other_inputs(source: TrialSource, text: str) -> VerificationCheck:
-    """Inputs drawn again, as numbers of several families."""
+    """Inputs drawn again, as numbers of several families; those of one family also at the further sizes, where other
+    branches may be taken."""
+    check = _check_families(source, text, first_size(source), tuple(Family))
+    for size in source.further_sizes if check.passed else ():
+        further = _check_families(source, text, source.run_conditions(size), (Family.LARGE,))
+        if further.passed is False:
+            return further
+    return check
+
+
+def _check_families(source: TrialSource, text: str, plain: Conditions, families: Sequence[Family]) -> VerificationCheck:
     checked: list[tuple[Family, VerificationCheck]] = []
     failed = False
-    for family, conditions in _drawn_inputs(source):
+    for family, conditions in _drawn_inputs(source, plain, families):
         usable = next((drawn for drawn in conditions if run_both(source, text, drawn)[0].ok), None)
         failed |= usable is None
-        plain = source.reference_trial(first_size(source))
-        if usable is None or copies_of(source.reference_trial(usable)) == copies_of(plain):
+        usual = copies_of(source.reference_trial(plain))
+        if usable is None or copies_of(source.reference_trial(usable)) == usual:
             continue
         check = source.check_equal("other_inputs", text, usable)
         if not check.passed:
@@ -122,11 +150,12 @@ def check_other_inputs(source: TrialSource, text: str) -> VerificationCheck:
     return VerificationCheck("other_inputs", None, "no result depends on data that could be drawn again")
 
 
-def _drawn_inputs(source: TrialSource) -> Iterator[tuple[Family, list[Conditions]]]:
+def _drawn_inputs(
+    source: TrialSource, plain: Conditions, families: Sequence[Family]
+) -> Iterator[tuple[Family, list[Conditions]]]:
     """Each family with its conditions: first also integers, which may make the original fail, then floating point."""
-    plain = first_size(source)
     fast = any(flag in source.target.flags for flag in FAST_MATH)
-    for family in Family:
+    for family in families:
         if fast and family in EXACT_ONLY:
             continue
         for seed in SEEDS if family == Family.SCALED else (SEEDS[0] + family,):
@@ -135,7 +164,7 @@ def _drawn_inputs(source: TrialSource) -> Iterator[tuple[Family, list[Conditions
 
 
 def check_other_sizes(source: TrialSource, text: str) -> VerificationCheck:
-    """The outputs at the other sizes, and at one that whoever wrote the changed program did not know."""
+    """The outputs at the other sizes, and at some that whoever wrote the changed program did not know."""
     sizes = [*source.sizes[1:], *_unknown_sizes(source, text)]
     if not sizes:
         return VerificationCheck("other_sizes", None, "the program takes no size as an argument")
@@ -144,21 +173,40 @@ def check_other_sizes(source: TrialSource, text: str) -> VerificationCheck:
 
 
 def _unknown_sizes(source: TrialSource, text: str) -> Iterator[Arguments]:
-    """The first of the drawn sizes at which the original runs, and leaves no more than is kept, if so elsewhere."""
+    """The first of the drawn sizes at which the original runs, and leaves no more than is kept, if so elsewhere; and
+    those of the edges, and larger than what is timed, at which it does."""
     keeps_all = source.keeps_outputs(source.sizes[0])
-    for size in draw_sizes(source.sizes[0], seed_of(source.original + text)):
-        if size not in source.sizes and source.try_size(size) and (not keeps_all or source.keeps_outputs(size)):
+
+    def is_usable(size: Arguments) -> bool:
+        return size not in source.sizes and source.try_size(size) and (not keeps_all or source.keeps_outputs(size))
+
+    seed = seed_of(source.original + text)
+    yield from itertools.islice(filter(is_usable, draw_sizes(source.sizes[0], seed)), 1)
+    for size in itertools.chain(draw_edges(source.original, source.sizes[0], seed), _list_larger(source)):
+        if not source.clock.late and is_usable(size):
             yield size
-            return
 
 
+def _list_larger(source: TrialSource) -> Iterator[Arguments]:
+    """The timed size with one argument multiplied, by as much as can be executed in a part of the usual time."""
+    if source.timed is None:
+        return
+    words = source.timed[0].arguments or default_words(source.original)
+    exact_s = max(run.exact_s for run in source.timed)
+    factor = next((by for by in LARGER if by * exact_s <= LARGER_SHARE * source.most_exact_s), 0)
+    if factor:
+        yield from multiply_sizes(words, factor)
+
+
+# Outputs come first: the later checks are also made at further sizes.
 CHECKS: tuple[Callable[[TrialSource, str], VerificationCheck], ...] = (
+    check_timed_size,
+    check_other_sizes,
     check_precision,
     check_outside_kernels,
     check_stale_reads,
     check_races,
     check_other_inputs,
-    check_other_sizes,
     check_repeated_launches,
     check_moved_memory,
     check_repeated_calls,

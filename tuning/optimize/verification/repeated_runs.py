@@ -40,19 +40,22 @@ def check_repeated_launches(source: OutputSource, text: str) -> VerificationChec
             return VerificationCheck(
                 "repeated_launches", False, f"it launches fewer kernels: {launches_made} in {times} rounds"
             )
-        if launches_made < times or launches_made % times:
+        if launches_made < times:
             continue
-        return _check_rounds(source, text, conditions, launches_made // times)
+        changed = replace(conditions, poison_every=launches_made // times, poison_from=launches_made % times)
+        return _check_rounds(source, text, conditions, changed)
     return VerificationCheck("repeated_launches", None, "no launch of the original repeats an earlier one")
 
 
-def _check_rounds(source: OutputSource, text: str, conditions: Conditions, every: int) -> VerificationCheck:
-    """`every`: launches of a round of the changed program."""
-    check = source.check_equal("repeated_launches", text, conditions, replace(conditions, poison_every=every))
+def _check_rounds(
+    source: OutputSource, text: str, conditions: Conditions, of_candidate: Conditions
+) -> VerificationCheck:
+    """`of_candidate`: with the rounds of the changed program, before which it may make other launches."""
+    check = source.check_equal("repeated_launches", text, conditions, of_candidate)
     drawn = replace(conditions, redraw=SEEDS[0])
     if not check.passed or not source.reference_trial(drawn).ok:
         return check
-    other = source.check_equal("repeated_launches", text, drawn, replace(drawn, poison_every=every))
+    other = source.check_equal("repeated_launches", text, drawn, replace(of_candidate, redraw=drawn.redraw))
     return check if other.passed else replace(other, detail=f"inputs drawn again between launches, {other.detail}")
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from hipsynth.core.program import text_id
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.tuning.optimize.documents import VerificationCheck
+from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.verification.check_sizes import Arguments
 from hipsynth.tuning.trial import Conditions, Tolerance, Trial
 from hipsynth.tuning.trial.search_clock import Clock
@@ -24,6 +25,8 @@ class OutputSource(Protocol):
 
     @property
     def original(self) -> str: ...
+    @property
+    def further_sizes(self) -> Sequence[Arguments]: ...
     def run_conditions(self, size: Arguments) -> Conditions: ...
     def reference_trial(self, conditions: Conditions) -> Trial: ...
     def candidate_trial(self, text: str, conditions: Conditions) -> Trial: ...
@@ -39,6 +42,7 @@ class TrialSource(OutputSource, Protocol):
     target: Target
     clock: Clock
     most_exact_s: float
+    timed: tuple[CandidateMeasurement, CandidateMeasurement] | None
     tolerance: Tolerance
 
     def try_size(self, size: Arguments) -> bool: ...
@@ -49,6 +53,17 @@ class TrialSource(OutputSource, Protocol):
 def first_size(source: OutputSource) -> Conditions:
     """Conditions of the program's first problem size."""
     return source.run_conditions(source.sizes[0])
+
+
+def check_each_size(source: OutputSource, check: Callable[[Conditions], VerificationCheck]) -> VerificationCheck:
+    """A check at the first problem size and at the further ones: its first failure, else what it says of a size at
+    which it is possible."""
+    checks = []
+    for size in (source.sizes[0], *source.further_sizes):
+        checks.append(check(source.run_conditions(size)))
+        if checks[-1].passed is False:
+            return checks[-1]
+    return next((each for each in checks if each.passed), checks[0])
 
 
 def run_both(source: OutputSource, text: str, conditions: Conditions) -> tuple[Trial, Trial]:

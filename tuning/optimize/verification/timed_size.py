@@ -36,11 +36,11 @@ LEAST_WRITTEN = 0.5  # of what the original writes
 PARTS = 8  # of a grid, each with one window (simulator/native/core/functional.cpp)
 
 
-def check_timed_size(
-    source: TrialSource, text: str, before: CandidateMeasurement, after: CandidateMeasurement
-) -> VerificationCheck:
-    """Outputs at the timed size; where that takes too long, those of windows of the grid, and work must grow from the
-    largest checked size as the original's does, and as much must be copied to the host."""
+def check_timed_size(source: TrialSource, text: str) -> VerificationCheck:
+    """Outputs at the timed size, of which there must be one; where that takes too long, those of windows of the grid,
+    and work must grow from the largest checked size as the original's does, and as much must be copied to the host."""
+    assert source.timed is not None
+    before, after = source.timed
     plain = source.run_conditions(before.arguments)
     full = replace(plain, count=False, time_s=max(plain.time_s, 2 * source.most_exact_s))
     short = max(before.exact_s, after.exact_s) <= source.most_exact_s and not source.clock.late

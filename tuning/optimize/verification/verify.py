@@ -46,7 +46,8 @@ AS_LONG = (
     5.0  # times as long as the original took: what a run gets when the clock has run out, so that no answer is lost
 )
 FIRST_SIZE, OTHER_SIZE = 1 / 3, 1 / 20  # of a budget: processor time that trying the original at a size may take
-RUNS, RUNS_PER_SIZE = 40, 2  # of the original and of a candidate in a full verification, AT_ONCE of them together
+RUNS, RUNS_PER_SIZE = 60, 2  # of the original and of a candidate in a full verification, AT_ONCE of them together
+FURTHER_SHARE = 0.05  # of the next, up to which the timed size is one of the further ones of other checks
 MOST_EXACT_S = 5.0  # price up to which outputs are also compared at the timed size
 
 
@@ -109,6 +110,7 @@ class Verifier:
     ordered_by_atomics: bool = False  # the original uses results of atomics
     joined: dict[str, int] = field(default_factory=dict)  # kernels made of several -> of how many
     launches_nothing: bool = field(default=False, init=False)  # at a size that was tried
+    timed: tuple[CandidateMeasurement, CandidateMeasurement] | None = field(default=None, init=False)
     _unusable: list[str] = field(default_factory=list, init=False)  # sizes, each with the reason
     most_exact_s: float = MOST_EXACT_S
     _orders: dict[Conditions, UnorderedOutputs] = field(default_factory=dict)
@@ -131,6 +133,17 @@ class Verifier:
         conditions = self.run_conditions(size)
         outputs = self.reference_trial(conditions).outputs if conditions.record_bytes else ()
         return all(output.recorded == output.bytes for output in outputs if output.kind != "host_writes")
+
+    @property
+    def further_sizes(self) -> Sequence[Arguments]:
+        """Sizes at which checks that depend on what is executed are made, too: the second one, beside the first or odd
+        where that is even, and the timed one where it costs little; none where the clock has run out."""
+        if self.clock.late:
+            return ()
+        further = list(self.sizes[1:2])
+        if self.timed and max(run.exact_s for run in self.timed) <= FURTHER_SHARE * self.most_exact_s:
+            further += [size for size in (self.timed[0].arguments,) if size not in self.sizes[:2]]
+        return further
 
     @property
     def why_no_size(self) -> str:
@@ -296,13 +309,11 @@ class Verifier:
         """All checks, until the first failure. `timed`: the measured runs of the original and of the candidate;
         `on_stage`: told what is checked next."""
         on_stage("comparing outputs")
+        self.timed = timed
         checks = [self.quick(text)]
-        for check in CHECKS:
+        for check in CHECKS if timed else (check for check in CHECKS if check is not check_timed_size):
             if checks[-1].passed is False or not self.sizes:
                 break
             on_stage(check.__name__.replace("check_", "checking ").replace("_", " "))
             checks.append(check(self, text))
-        if timed and self.sizes and checks[-1].passed is not False:
-            on_stage("comparing outputs at the size that is timed")
-            checks.append(check_timed_size(self, text, *timed))
         return Verification(tuple(checks))

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from hipsynth.simulator.observation import Deferral
 from hipsynth.tuning.optimize.documents import VerificationCheck
-from hipsynth.tuning.optimize.verification.support import TrialSource, first_size
+from hipsynth.tuning.optimize.verification.support import TrialSource, check_each_size
+from hipsynth.tuning.trial import Conditions
 
 # What lets work go on while the host does, and what host and device share. Without any, every result is copied by calls
 # that wait for it.
@@ -16,18 +17,23 @@ _ASYNCHRONOUS = re.compile(
 )
 
 
+NAME = "waiting"
+
+
 def check_waiting(source: TrialSource, text: str) -> VerificationCheck:
     """Launches, copies and fills are executed no earlier than the program waits for them, and those of streams that do
     not wait for each other in both orders."""
-    name = "waiting"
     if not _ASYNCHRONOUS.search(text):
-        return VerificationCheck(name, True, "all calls wait for their work: no streams, no memory of host and device")
-    plain = first_size(source)
+        return VerificationCheck(NAME, True, "all calls wait for their work: no streams, no memory of host and device")
+    return check_each_size(source, lambda plain: _check_orders(source, text, plain))
+
+
+def _check_orders(source: TrialSource, text: str, plain: Conditions) -> VerificationCheck:
     for order in (Deferral.OLDEST_STREAM_FIRST, Deferral.YOUNGEST_STREAM_FIRST):
         deferred = replace(plain, deferral=order)
-        if not source.check_equal(name, source.original, plain, deferred).passed:
-            return VerificationCheck(name, None, "the original itself does not wait for what it reads")
-        check = source.check_equal(name, text, plain, deferred)
+        if not source.check_equal(NAME, source.original, plain, deferred).passed:
+            return VerificationCheck(NAME, None, "the original itself does not wait for what it reads")
+        check = source.check_equal(NAME, text, plain, deferred)
         if not check.passed:
             return replace(check, detail=f"work that nothing waits for comes late, {check.detail}")
     return check
