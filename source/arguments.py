@@ -8,7 +8,8 @@ import shlex
 from collections.abc import Sequence
 
 from hipsynth.core.languages import HIP, TRITON, language_of
-from hipsynth.source.program_inputs import evaluate_number
+from hipsynth.source.arithmetic import evaluate_arithmetic, parse_arithmetic
+from hipsynth.source.outline import without_comments
 
 # The default of argument {0}, in the two forms that the host template writes, and as generated scripts write it; a
 # renamed copy has other names.
@@ -18,14 +19,14 @@ _FORMS = (
     r"(= int\(sys\.argv\[{0}\]\) if len\(sys\.argv\) > {0} else )(\d+)(\n)",
 )
 # The same as people write them: position, default.
-_NUMBER = r"(\d+(?: << \d+)?)"
+_EXPRESSION = r"((?:[^;,(){{}}?:]|\([^(){{}};]*\))+?)"
 _READ_NUMBER = r"(?:std::)?(?:ato(?:i|l|ll)|strtou?ll?|sto(?:i|l|ll|ul|ull))\(\w+\[{0}\](?:, [\w:]+, \d+)?\)"
 _DEFAULT_FORMS = (
-    r"\w+ > {0} \? " + _READ_NUMBER + " : " + _NUMBER + r"(?![\w.])",
-    r"\b(?P<name>\w+) = " + _NUMBER + r"[;,](?:[^{{}}]*?)if \(\w+ > {0}\) (?P=name) = " + _READ_NUMBER,
+    r"\w+ > {0} \? " + _READ_NUMBER + " : " + _EXPRESSION + r"\s*[;,)]",
+    r"\b(?P<name>\w+) = " + _EXPRESSION + r"[;,](?:[^{{}}]*?)if \(\w+ > {0}\) (?P=name) = " + _READ_NUMBER,
 )
 _DECIMAL_FORM = r"\w+ > {0} \? (?:std::)?(?:atof|strto[fd]|sto[fd])\(\w+\[{0}\][^)]*\) : (\d+\.\d*)"
-MOST_ARGUMENTS = 9
+MOST_ARGUMENTS, MOST_SIZE = 9, 2**48
 _STATED = "{} arguments: "
 _COMMENTS = {HIP: "//", TRITON: "#"}
 
@@ -45,19 +46,19 @@ def with_defaults(text: str, arguments: Sequence[str]) -> str:
 
 def default_arguments(text: str) -> tuple[int, ...]:
     """The sizes that a program takes when it is run without arguments: of argument 1, 2, ... as far as the text writes
-    each in a usual form, `argc > 1 ? std::atoi(argv[1]) : 1 << 20` or `if (argc > 1) n = std::atoi(argv[1])`, and below
-    2^48."""
+    each in a usual form, `argc > 1 ? std::atoi(argv[1]) : 1 << 20` or `if (argc > 1) n = std::atoi(argv[1])`, as a
+    number or the arithmetic of numbers, and below 2^48."""
+    text = without_comments(text)
     sizes: list[int] = []
     for position in range(1, MOST_ARGUMENTS + 1):
         matches = (re.search(form.format(position), text) for form in _DEFAULT_FORMS)
         match = next((match for match in matches if match), None)
         if match is None:
             break
-        written = match[match.re.groups]
-        size = evaluate_number(written)
-        if size == 0 and written.strip("0 "):
+        size = evaluate_arithmetic(parse_arithmetic(match[match.re.groups]), lambda name: None)
+        if size is None or size != int(size) or not 0 <= size < MOST_SIZE:
             break
-        sizes.append(size)
+        sizes.append(int(size))
     return tuple(sizes)
 
 

@@ -25,6 +25,13 @@ def test_both_forms_take_other_defaults_and_nothing_else_changes() -> None:
 WAYS_TO_WRITE = {
     "const int n = argc > 1 ? std::atoi(argv[1]) : 1 << 20, m = argc > 2 ? atoi(argv[2]) : 16;": (1 << 20, 16),
     "int n = 4096; if (argc > 1) n = std::atoi(argv[1]);": (4096,),
+    "int n = argc > 1 ? atoi(argv[1]) : 1<<20;": (1 << 20,),
+    "int n = argc > 1 ? atoi(argv[1]) : 1'000'000;": (1_000_000,),
+    "int n = argc > 1 ? atoi(argv[1]) : (1024 * 1024), m = (n + 255) / 256;": (1 << 20,),
+    "run(argc > 1 ? atoi(argv[1]) : 64 * 3);": (192,),
+    "int n = 512*8; if (argc > 1) n = atoi(argv[1]);": (4096,),
+    "int n = argc > 1 ? atoi(argv[1]) : COUNT;": (),
+    "// int n = argc > 1 ? atoi(argv[1]) : 16;\n  int n = argc > 1 ? atoi(argv[1]) : 4096;": (4096,),
     "size_t n = ac > 1 ? strtoul(words[1], nullptr, 10) : 300;": (300,),
     "int n = argc > 1 ? std::stoi(argv[1]) : 8; float f = argc > 2 ? std::atof(argv[2]) : 2.5;": (8,),
     "int m = argc > 2 ? std::atoi(argv[2]) : 4;": (),  # whose first argument is something else
