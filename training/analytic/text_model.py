@@ -168,7 +168,8 @@ def kernel_features(text: str, kernel: FunctionDeclaration, arch: str, flags: st
 def _known_sizes(text: str, kernel: FunctionDeclaration) -> dict[str, int]:
     """The names with an integer value, parameters of the kernel by its first launch among them."""
     constants = integer_constants(text)
-    launch = next((parameter for parameter in outline_launches(text) if parameter.kernel.endswith(kernel.name)), None)
+    launches = outline_launches(text)
+    launch = next((launch for launch in launches if launch.kernel.rpartition("::")[2] == kernel.name), None)
     if launch is None:
         return constants
     pairs = zip(kernel.parameters, launch.arguments, strict=False)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hipsynth.training.analytic.text_model import find_kernel
+from hipsynth.source.outline import outline_kernels
+from hipsynth.training.analytic.text_model import find_kernel, kernel_features
 from hipsynth.training.data.dataset import LabelledSample
 
 TEXT = """#include <hip/hip_runtime.h>
@@ -32,3 +33,16 @@ def test_kernels_that_the_text_does_not_have_are_left_out() -> None:
     assert name_of(replace(SAMPLE, kernel="made_by_a_macro")) is None
     triton = "import triton\n@triton.jit\ndef scale(a):\n    pass\n"
     assert name_of(replace(SAMPLE, text=triton)) is None
+
+
+def test_sizes_are_those_of_the_kernels_own_launch() -> None:
+    text = """#include <hip/hip_runtime.h>
+namespace ops { template <typename T> __global__ void add(T* a, int n) { if (threadIdx.x < n) a[threadIdx.x] += 1; } }
+__global__ void vec_add(float* a, int n) { if (threadIdx.x < n) a[threadIdx.x] += 2; }
+int main() { float* p = 0; vec_add<<<1, 64>>>(p, 7); ops::add<float><<<1, 64>>>(p, 1023); }
+"""
+    sizes = {
+        kernel.name: 2 ** kernel_features(text, kernel, "gfx942", "-O3", "mi300x")["argument 0"] - 1
+        for kernel in outline_kernels(text)
+    }
+    assert sizes == {"add": 1023, "vec_add": 7}
