@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -10,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from hipsynth.core.files import write_whole
+from hipsynth.simulator.label_model import preview_version
 from hipsynth.training.analytic.examples import build_examples, preview_samples
 from hipsynth.training.analytic.model import AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR
@@ -54,8 +56,8 @@ def train_analytic(
     if not used:
         raise no_training_samples(corpus, samples)
     for name in LEAK_FREE:
-        require_no_leak(used, parts[name])
-    fingerprint = training_fingerprint(config, used)
+        require_no_leak(texts, parts[name])  # they contain what is used
+    fingerprint = fingerprint_training(config, used, texts)
     if (existing := finished_already(out, fingerprint)) is not None:
         return existing
     text_model = TextModel.fit(texts)
@@ -65,11 +67,19 @@ def train_analytic(
     out.mkdir(parents=True, exist_ok=True)
     model.save(out / PREDICTOR)
     text_model.save(out / TEXT_MODEL.name)
-    write_training_set(out, describe_training_set(used))
+    write_training_set(out, describe_training_set(used, texts))
     record = _describe_model(config, fingerprint, parts, len(learned), model)
     write_whole(out / RECORD, json.dumps(record, indent=1))
     journal.remove_file()
     return record
+
+
+def fingerprint_training(config: Config, used: Sequence[LabelledSample], texts: Sequence[LabelledSample]) -> str:
+    """A hash that identifies a training: the recipe, the samples of the correction and those of the model of texts
+    with their labels, and the version of previews."""
+    parts = [training_fingerprint(config, samples) for samples in (used, texts)]
+    durations = [sample.duration_ns for sample in texts]  # which the metrics do not say
+    return hashlib.sha256(json.dumps([parts, durations, preview_version()]).encode()).hexdigest()
 
 
 def _describe_model(

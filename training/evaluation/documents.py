@@ -98,7 +98,8 @@ class EvaluatedModel:
 @dataclass(frozen=True, kw_only=True)
 class EvaluationDocument:
     """The document of `synth evaluate --json`. `excluded`: samples that were not scored, by reason;
-    `without_code_features`: training samples of boosting that do not compile; `fingerprint`: of model and labels."""
+    `without_code_features`: training samples of boosting that do not compile; `fingerprint`: of model, labels
+    and previews."""
 
     model: EvaluatedModel
     format: str

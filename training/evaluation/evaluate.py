@@ -15,6 +15,7 @@ from hipsynth.core.files import RESULT_BYTES, read_regular, write_whole
 from hipsynth.core.languages import NAMES
 from hipsynth.profiling import metrics as table
 from hipsynth.profiling.reports.numbers import format_percentage
+from hipsynth.simulator.label_model import preview_version
 from hipsynth.training.analytic.baseline import AnalyticBaseline
 from hipsynth.training.analytic.model import DURATION, AnalyticModel
 from hipsynth.training.analytic.predict import PREDICTOR, is_analytic
@@ -154,7 +155,7 @@ def held_out(
     parts = {name: list(parts_found[name]) for name in TEST_PARTS}
     excluded = {"duplicate_text": len(parts_found["duplicate"]), "trained_on": 0}
     for name, part in parts.items():
-        parts[name] = [s for s in part if s.key not in trained.keys]
+        parts[name] = [s for s in part if not trained.has_sample(s)]
         if name != "random":
             parts[name] = [s for s in parts[name] if not trained.has_relative(s)]
         excluded["trained_on"] += len(part) - len(parts[name])
@@ -330,9 +331,11 @@ def load_evaluated(
 
 
 def evaluation_fingerprint(record: ModelRecord, samples: Sequence[LabelledSample], share: float = 1.0) -> str:
-    """A hash of the inputs of an evaluation: the model, the samples with their labels, and which of them are scored."""
-    labels = sorted((s.key, s.kernel, sorted(s.metrics.items())) for s in samples)
-    return hashlib.sha256(json.dumps([record["fingerprint"], labels, share]).encode()).hexdigest()
+    """A hash of the inputs of an evaluation: the model, the samples with their labels, which of them are scored, and
+    the version of previews, which the default predictor makes, and the baseline beside other models that it is."""
+    labels = sorted((s.key, s.kernel, s.duration_ns, sorted(s.metrics.items())) for s in samples)
+    parts = [record["fingerprint"], labels, share, preview_version()]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def save_evaluation(evaluation: Evaluation, folder: Path) -> None:
