@@ -6,8 +6,9 @@ corpus grows or is stored in another order. Besides:
 
 - `random`: single samples held out of training lineages; renamed copies and other builds of the same programs are in
   `train`. The paper tests this way (on samples of the whole pool); the leak is reported with the scores.
-- `duplicate`: samples of other parts whose text, apart from names, or machine code also occurs in training lineages;
-  not used.
+- `duplicate`: samples of other parts whose text, apart from names, or machine code also occurs in training lineages, or
+  whose base program has the control skeleton of one of these, as handwritten programs may; not used. Of parts that are
+  only tested with, the same holds for `valid`.
 """
 
 from __future__ import annotations
@@ -124,7 +125,8 @@ def split_samples(samples: Iterable[LabelledSample]) -> dict[str, list[LabelledS
     ordered = sorted(samples, key=lambda s: (s.key, s.kernel))
     columns = zip(*((s.family, s.relatives, s.device, s.origin) for s in ordered), strict=True)
     splits = splits_of(*columns, fill=True) if ordered else []
-    duplicates = find_duplicates(splits, [s.text for s in ordered], [s.facts.code for s in ordered])
+    identities = [[s.relatives for s in ordered], [s.text for s in ordered], [s.facts.code for s in ordered]]
+    duplicates = find_duplicates(splits, *identities)
     for sample, split, is_duplicate in zip(ordered, splits, duplicates, strict=True):
         part = PARTS.get(split, "")
         if part == "train" and hash_share(f"held-out:{sample.key}") < RANDOM_SHARE:

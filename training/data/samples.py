@@ -188,7 +188,8 @@ def with_sources(corpus: Corpus, rows: Sequence[StoredRow]) -> Iterator[tuple[St
     keys = pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
     parts = {name: splits(keys, name) for name in split_names()}
     run_texts = [run_text(texts[row["program_id"]], row["arguments"]) for row in rows]
-    duplicates = find_duplicates(parts["lineage"], run_texts, [row["code"] for row in rows])
+    codes = [row["code"] for row in rows]
+    duplicates = find_duplicates(parts["lineage"], columns["lineage"], run_texts, codes)
     parts["lineage"] = [
         OTHER if is_duplicate else part for part, is_duplicate in zip(parts["lineage"], duplicates, strict=True)
     ]

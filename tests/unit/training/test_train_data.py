@@ -131,6 +131,18 @@ def test_handwritten_programs_are_never_trained_on() -> None:
     assert len(parts["handwritten"]) + sum(s.origin == "handwritten" for s in parts["duplicate"]) == len(hand)
 
 
+@pytest.mark.parametrize("part", ["train", "valid"])
+def test_handwritten_relatives_of_what_is_learned_end_as_duplicates(part: str) -> None:
+    pool = samples()
+    learned = split_samples(pool)[part][0]
+    alike, other = (made.sample(200 + i, 0, *made.TARGETS[0], "handwritten") for i in range(2))
+    alike = replace(alike, split_key=learned.relatives)
+    parts, before = split_samples([*pool, alike, other]), split_samples(pool)
+    assert parts["duplicate"] == [alike] and parts["handwritten"] == [other]
+    assert all(parts[name] == before[name] for name in ("train", "valid", "lineage", "random"))
+    require_no_leak([*parts["train"], *parts["valid"]], parts["handwritten"])
+
+
 def test_held_out_families_and_devices_are_never_trained_on() -> None:
     pool = samples()
     held = {"family": "compose/line-hashed-loop"}
