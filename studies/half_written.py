@@ -2,7 +2,8 @@
 
 One statement of a kernel is cut at a random token after its first third, in handwritten and generated programs in
 turns; the prediction of what is left is compared with that of the whole program. Programs that compile in spite of the
-cut are cut again. `--write` measures the widths of intervals on other programs and writes them beside the predictor.
+cut are cut again. `--write` measures the widths of intervals on programs that are never compared otherwise, and writes
+them beside the predictor.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ ROOT = Path(__file__).resolve().parents[1]
 ARCH, FLAGS, DEVICE = "gfx942", "-O3", "mi300x"
 LEAST_TOKENS = 4  # of a statement that is cut
 MOST_ERROR = 5.0  # of a value, in natural logarithms; also where one of the two is nothing
-TEST_SEED, WIDTH_SEED = 4242, 11
+SEED = 4242
+TESTED, MEASURED = "tested", "measured"  # the two parts of the programs: intervals have the widths of the latter
 HEAD = """# Half the width of the interval that 80 % of completed programs' values lie in: in natural logarithms, for
 # hit rates in points. Written by `python -m studies.half_written --write`.
 [completed]
@@ -60,17 +62,24 @@ class HalfWrittenScore:
     errors: dict[str, list[float]] = field(default_factory=dict)
 
 
-def choose_programs(count: int, seed: int) -> list[tuple[str, str]]:
-    """Names and texts, half of them handwritten, half from the release's test programs."""
-    rng = random.Random(seed)
+def choose_programs(count: int, part: str) -> list[tuple[str, str]]:
+    """Names and texts of programs of a part, half of them handwritten, half from the release's test programs. No
+    program is in both parts, whatever the counts. Raises BadInput if a part has fewer."""
+    rng = random.Random(SEED)
     handwritten = sorted((ROOT / "corpus" / "handwritten").rglob("*.hip"))
     rows = [
-        row
+        (row["id"], row["text"])
         for path in sorted((ROOT / "corpus" / "release" / "v1" / "programs").glob("test-*.parquet"))
         for row in pq.read_table(path, columns=["id", "text"]).to_pylist()
     ]
-    chosen = [(path.stem, path.read_text()) for path in rng.sample(handwritten, count // 2)]
-    return chosen + [(row["id"], row["text"]) for row in rng.sample(rows, count - count // 2)]
+    first = (TESTED, MEASURED).index(part)
+    programs = []
+    for pool, wanted in (([(p.stem, p.read_text()) for p in handwritten], count // 2), (rows, count - count // 2)):
+        members = rng.sample(pool, len(pool))[first::2]
+        if wanted > len(members):
+            raise BadInput(f"{wanted} programs, where a part has {len(members)}", remedy="a smaller --count")
+        programs += members[:wanted]
+    return programs
 
 
 def cut_statement(text: str, rng: random.Random) -> str:
@@ -99,10 +108,10 @@ def _split_statements(tokens: Sequence[WordToken]) -> Iterator[list[WordToken]]:
             statement = []
 
 
-def cut_programs(count: int, seed: int) -> Iterator[CutProgram]:
+def cut_programs(count: int, part: str) -> Iterator[CutProgram]:
     """Programs that do not compile after the cut."""
-    rng = random.Random(seed)
-    for name, source in choose_programs(count, seed):
+    rng = random.Random(SEED)
+    for name, source in choose_programs(count, part):
         for _ in range(50):
             text = cut_statement(source, rng)
             try:
@@ -155,10 +164,10 @@ def _add_errors(score: HalfWrittenScore, kernel: KernelPrediction, answer: Kerne
             score.errors.setdefault(name, []).append(min(error, MOST_ERROR))
 
 
-def score_programs(count: int, seed: int) -> dict[str, HalfWrittenScore]:
+def score_programs(count: int, part: str) -> dict[str, HalfWrittenScore]:
     """Scores by what was predicted ("completed", "text"), and of all under "all"."""
     predictor, scores = AnalyticPredictor.load(), {"all": HalfWrittenScore()}
-    for program in cut_programs(count, seed):
+    for program in cut_programs(count, part):
         try:
             complete = predictor.predict(program.complete, ARCH, FLAGS, DEVICE).document()
         except BadInput:
@@ -193,7 +202,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=60, help="programs (default: 60)")
     parser.add_argument("--write", action="store_true", help="measure the widths of intervals, on other programs")
     options = parser.parse_args(arguments)
-    scores = score_programs(options.count, WIDTH_SEED if options.write else TEST_SEED)
+    scores = score_programs(options.count, MEASURED if options.write else TESTED)
     if options.write:
         write_widths(scores["completed"])
     print("\n".join(format_scores(scores)))
