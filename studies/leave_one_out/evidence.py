@@ -1,6 +1,7 @@
 """Recorded figures beside the work of our dispatches, collected once from the studies and kept in build/.
 
-A study is run again when the simulator's core, a device table, or the study's own files have changed.
+A study is run again when the simulator's core, a device table, the compiler, its headers, or the study's own files have
+changed, or what is kept of a figure.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from hipsynth.core.files import write_whole
 from hipsynth.profiling.backends.sim import build_identity
 from hipsynth.profiling.uncertainty import classes, expected_error
 from hipsynth.simulator.native_core import Dispatch
+from hipsynth.toolchain import find_toolchain
 from studies.validation.frame import FOLDER, KERNELS, ComparisonRow, ComparisonTable, Study, list_studies
 from studies.validation.timed import TimedTerms, TimedValue
 
@@ -122,9 +124,10 @@ def list_sources(study: str) -> list[Path]:
 
 
 def identify_study(study: str) -> str:
-    """A digest that changes with everything that can change a study's figures."""
-    digest = hashlib.sha256(build_identity().encode())
-    for path in list_sources(study):
+    """A digest that changes with everything that can change a study's figures, or what this module keeps of them."""
+    facts = [build_identity(), find_toolchain().identity, *sorted(classes.COUNTERS)]
+    digest = hashlib.sha256(json.dumps(facts).encode())
+    for path in [*list_sources(study), Path(__file__)]:
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 

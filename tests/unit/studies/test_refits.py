@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from hipsynth.profiling.uncertainty import classes, expected_error
 from hipsynth.simulator import devices
 from hipsynth.simulator.native_core import native_core
-from studies.leave_one_out import ranges, refit, score
+from studies.leave_one_out import evidence, ranges, refit, score
 from studies.leave_one_out.constants import FittedConstant
 from studies.leave_one_out.evidence import BYTES, HIT, TIME, RecordedFigure
 
@@ -117,3 +118,16 @@ def test_the_table_of_ranges_is_read_as_it_was_written() -> None:
     rows = ranges.compute_ranges(streams(3, 1.1) | streams(1, 1.3, SQ_INSTS_LDS=5.0))
     again = expected_error.parse_ranges(ranges.render_ranges(rows))
     assert list(again.values()) == rows
+
+
+def test_figures_are_collected_again_with_another_compiler_or_other_counters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evidence, "find_toolchain", lambda: SimpleNamespace(identity="clang 22"))
+    identities = [evidence.identify_study("vcopy"), evidence.identify_study("vcopy")]
+    assert identities[0] == identities[1]
+    with monkeypatch.context() as other:
+        other.setattr(evidence, "find_toolchain", lambda: SimpleNamespace(identity="clang 23"))
+        identities.append(evidence.identify_study("vcopy"))
+    with monkeypatch.context() as other:
+        other.setattr(classes, "COUNTERS", classes.COUNTERS | {"SQ_WAVES"})
+        identities.append(evidence.identify_study("vcopy"))
+    assert len(set(identities)) == 3
