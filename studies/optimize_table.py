@@ -4,8 +4,9 @@ of docs/reference/optimize.md.
     python -m studies.optimize_table FOLDER [--only PROBLEM ...] [--arch A ...] [--budget S] [--workers N] [--page]
     python -m studies.optimize_table FOLDER --programs CHECKOUT [...]
 
-With --programs, it takes the HIP programs of a folder instead. FOLDER/optimized.jsonl keeps the results, and a second
-call goes on; --page writes the page, else the tables are printed.
+With --programs, it takes the HIP programs of a folder instead. FOLDER/optimized.jsonl keeps the results, with the day
+and the tools, and a second call goes on: programs whose text has changed since are searched again; --page writes the
+page, else the tables are printed.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ import statistics
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipsynth.core.documents import JsonObject, document_json, from_json
@@ -37,6 +37,7 @@ from studies import handwritten
 from studies.found_programs import FoundProgram, ProgramCollection, find_programs
 from studies.handwritten import HandwrittenStep
 from studies.markdown import format_table, write_tables
+from studies.result_origin import UNKNOWN, ResultOrigin, describe_origins, record_origin
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "optimize.md"
 ARCHS = ("gfx90a", "gfx942")
@@ -76,6 +77,7 @@ class OptimizedProgram:
     refusal: str = ""
     in_halves: float = 0.0
     collection: str = ""  # the name of the folder of programs, which have no version by hand
+    origin: ResultOrigin = UNKNOWN
 
     @property
     def is_comparable(self) -> bool:
@@ -177,10 +179,14 @@ def read_results(folder: Path) -> list[OptimizedProgram]:
 def collect_results(folder: Path, jobs: Iterable[OptimizeJob], workers: int) -> None:
     """Runs the jobs whose results are not there yet."""
     results = open_results(folder)
-    there = results.read()
-    missing = [job for job in jobs if job.key not in there]
+    there = {key: from_json(OptimizedProgram, document) for key, document in results.read().items()}
+    naive, waiting = dict(list_naive_steps()), list(jobs)
+    paths = {job.key: naive[job.problem] if job.program is None else job.program.path for job in waiting}
+    texts = {key: path.read_text(errors="replace") for key, path in paths.items()}
+    missing = [job for job in waiting if job.key not in there or not there[job.key].origin.is_of(texts[job.key])]
     for outcome in map_unordered(functools.partial(optimize_job, folder), missing, workers):
-        result, job = outcome.get(), missing[outcome.index]
+        job = missing[outcome.index]
+        result = replace(outcome.get(), origin=record_origin(texts[job.key]))
         results.add(job.key, document_json(result))
         print(f"{job.key}: {result.speedup:.2f} times, by hand {result.by_hand:.2f}", file=sys.stderr, flush=True)
 
@@ -228,8 +234,8 @@ COLLECTION_HEAD = ("program", "before, us", "after, us", "speed-up", "at shapes 
 
 def format_collection(collection: ProgramCollection, results: Sequence[OptimizedProgram]) -> str:
     """The tables of a folder of programs by architecture, each with its summary; what is left out, and why."""
-    text = f"\n{datetime.now(UTC):%-d %B %Y}.\n"
     rows = [row for row in results if row.collection == collection.name]
+    text = f"\n{describe_origins(row.origin for row in rows)}.\n"
     for arch in ARCHS:
         ran = sorted((row for row in rows if row.arch == arch and row.is_comparable), key=lambda row: row.problem)
         if ran:
@@ -284,7 +290,7 @@ def summarise_collection(rows: Sequence[OptimizedProgram]) -> str:
 
 def format_tables(results: Sequence[OptimizedProgram]) -> str:
     """The tables of all architectures, each with its summary."""
-    text = f"\n{datetime.now(UTC):%-d %B %Y}.\n"
+    text = f"\n{describe_origins(row.origin for row in results if not row.collection)}.\n"
     for arch in ARCHS:
         rows = sorted((row for row in results if row.arch == arch and not row.collection), key=lambda row: row.problem)
         if rows:

@@ -15,8 +15,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hipsynth.core.documents import document_json
@@ -38,6 +37,7 @@ from hipsynth.tuning.trial import target_of
 from studies.markdown import format_table, write_tables
 from studies.optimize_table import list_naive_steps
 from studies.reasoning_traces import render_training_set
+from studies.result_origin import UNKNOWN, ResultOrigin, describe_origins, record_origin
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "reasoning.md"
 TABLES = "studies.reasoning_table"
@@ -67,6 +67,7 @@ class ReasoningAnswer:
     calls: int
     ended: str
     wrong: bool = False
+    origin: ResultOrigin = UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -224,14 +225,17 @@ def keep_answer(row: KeptAnswer) -> None:
 def answer_questions(
     options: argparse.Namespace, rows: Mapping[str, tuple[str, AnswerFunction]]
 ) -> dict[tuple[str, str], dict[str, ReasoningAnswer]]:
-    """Each program's answers by contender; what is kept is not asked again, and with --as-is nothing is asked."""
+    """Each program's answers by contender; what is kept of the same text is not asked again, and with --as-is nothing
+    is asked."""
     past_answers, answers = read_kept_answers(), dict[tuple[str, str], dict[str, ReasoningAnswer]]()
     for question in list_questions(options):
         place = answers.setdefault((question.group, f"{question.name} {question.target.arch}"), {})
         for name, (model, run) in rows.items():
             key = name, model, question.name, question.target.arch
+            if key in past_answers and not past_answers[key].origin.is_of(question.text):
+                del past_answers[key]
             if key not in past_answers and not options.as_is:
-                past_answers[key] = run(question)
+                past_answers[key] = replace(run(question), origin=record_origin(question.text))
                 keep_answer(KeptAnswer(*key, past_answers[key]))
             if key in past_answers:
                 place[name] = past_answers[key]
@@ -268,7 +272,8 @@ def make_tables(
             continue
         search = [by_row[SEARCH] for by_row in complete]
         lines = [format_contender(name, [by_row[name] for by_row in complete], search) for name in rows]
-        head = f"{datetime.now(UTC):%d %B %Y}. **{title}**, {len(complete)} kernels and architectures:"
+        dates = describe_origins(by_row[name].origin for by_row in complete for name in rows)
+        head = f"{dates}. **{title}**, {len(complete)} kernels and architectures:"
         tables[group] = f"\n{head}\n\n{format_table(HEAD, lines)}"
     return tables
 

@@ -9,6 +9,7 @@ import argparse
 import re
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from hipsynth.core.files import write_whole
 from hipsynth.tuning.swizzle.documents import SwizzleStatus
 from hipsynth.tuning.swizzle.search import HIT_RATE, KernelSwizzle, ProgramSwizzle, SwizzleSettings, search_mappings
 from hipsynth.tuning.trial import target_of
+from studies.result_origin import describe_days, record_day
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference" / "swizzle.md"
@@ -60,11 +62,13 @@ patterns that are bijections. Their programs are written in Triton, so rates bef
 L2 hit rate that any mapping can have, derived in [mappings](../explanation/swizzle.md); `~` marks one that is estimated
 from a sample of lines. "Ceiling" as a status: no mapping that was executed gains; the bound ignores capacity, so hits
 may stay below it. "Improved": faster by over 1 %, or over a point more hits at the
-same duration within 1 %. Seconds are those of 23 November 2026 on 2 cores, which were busy with 4 to 9 other processes.
+same duration within 1 %. Rows without a date: seconds of 23 November 2026 on 2 cores, which were busy with
+4 to 9 other processes.
 
-| kernel | status | L2 hits | ceiling | duration, us | mapping | runs | seconds | paper |
-|---|---|---|---:|---|---|---:|---:|---|
+| kernel | status | L2 hits | ceiling | duration, us | mapping | runs | seconds | paper | measured |
+|---|---|---|---:|---|---|---:|---:|---|---|
 """
+COLUMNS = 10
 
 
 def measure_row(row: SwizzleRow) -> str:
@@ -77,9 +81,9 @@ def measure_row(row: SwizzleRow) -> str:
 def _format_line(row: SwizzleRow, answer: KernelSwizzle, result: ProgramSwizzle, seconds: float) -> str:
     name = row.name if len(result.answers) == 1 else f"{row.name}: {answer.name}"
     link = f"[{name}](../../corpus/handwritten/{row.program}.hip)"
-    before, after = answer.before, answer.after or answer.before
+    before, after, day = answer.before, answer.after or answer.before, describe_days([record_day()])
     if before is None or after is None or answer.status == SwizzleStatus.REFUSED:
-        return f"| {link} | refused: {answer.reason} | | | | | | {seconds:.0f} | {row.paper} |"
+        return f"| {link} | refused: {answer.reason} | | | | | | {seconds:.0f} | {row.paper} | {day} |"
     hits = f"{before.metrics[HIT_RATE] or 0:.1f} %"
     duration = f"{(before.duration_ns or 0) / 1e3:.1f}"
     if answer.status == SwizzleStatus.IMPROVED:
@@ -88,16 +92,16 @@ def _format_line(row: SwizzleRow, answer: KernelSwizzle, result: ProgramSwizzle,
         duration += f" -> {(after.duration_ns or 0) / 1e3:.1f} ({ratio:.3f} x)"
     ceiling = "" if answer.ceiling is None else f"{'' if answer.exact_ceiling else '~'}{answer.ceiling:.1f} %"
     cells = [link, answer.status, hits, ceiling, duration, answer.mapping.label]
-    return f"| {' | '.join(cells)} | {answer.evaluated} | {seconds:.0f} | {row.paper} |"
+    return f"| {' | '.join(cells)} | {answer.evaluated} | {seconds:.0f} | {row.paper} | {day} |"
 
 
 def read_lines() -> dict[str, str]:
-    """The lines of the page, by row."""
+    """The lines of the page, by row; those from before days were recorded have none."""
     counts: dict[str, list[str]] = {row.name: [] for row in ROWS}
     for line in PAGE.read_text().splitlines() if PAGE.exists() else ():
         match = re.match(r"\| \[([^\]:]+)", line)
         if match and match[1] in counts:
-            counts[match[1]].append(line)
+            counts[match[1]].append(line + "  |" * (COLUMNS + 1 - line.count("|")))
     return {name: "\n".join(lines) for name, lines in counts.items()}
 
 
@@ -110,7 +114,12 @@ def main() -> None:
         if not chosen or row.name in chosen:
             lines[row.name] = measure_row(row)
             print(lines[row.name], file=sys.stderr, flush=True)
-        write_whole(PAGE, HEAD + "\n".join(lines[sweep_row.name] for sweep_row in ROWS if lines[sweep_row.name]) + "\n")
+        write_page(lines)
+
+
+def write_page(lines: Mapping[str, str]) -> None:
+    """Writes docs/reference/swizzle.md."""
+    write_whole(PAGE, HEAD + "\n".join(lines[row.name] for row in ROWS if lines[row.name]) + "\n")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from hipsynth.simulator.run_folder import place_program
 from hipsynth.simulator.run_result import RunResult
 from hipsynth.simulator.scripts.compiled_kernels import reuse_compiled
 from hipsynth.simulator.scripts.prepare import package_versions, prepare_script
+from studies.result_origin import describe_days, record_day
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference" / "triton-coverage.md"
@@ -36,14 +37,16 @@ ARCHS = {"gfx90a": "MI250X", "gfx942": "MI300X", "gfx950": "MI350X"}
 SCRIPT = "hipsynth_trial.py"
 SECONDS = 120.0  # of processor time for a program
 LONGEST_WHY = 160
+UNRECORDED = "versions that were not recorded"
 ABSENT = "Block pointers have been removed"  # by Triton 3.9
 HEAD = """# What runs of public Triton code
 
 Kernels of public projects on the virtual GPU, with {versions}; none of their files are in this repository. A script
 of ours runs each at a small size, in the sandbox, with every program of a grid, and the project's own check of its
-results decides. [studies/triton_coverage.toml](../../studies/triton_coverage.toml) has the sources, versions and
-scripts; `python -m studies.triton_coverage SOURCES` tries them again, where SOURCES has a folder with the files of each
-project. MI250X and MI350X have a sample: each twelfth program of a project, from the first (`--sample 12`).
+results decides. {days}.
+[studies/triton_coverage.toml](../../studies/triton_coverage.toml) has the sources, versions and scripts; `python
+-m studies.triton_coverage SOURCES` tries them again, where SOURCES has a folder with the files of each project. MI250X
+and MI350X have a sample: each twelfth program of a project, from the first (`--sample 12`).
 """
 
 
@@ -99,13 +102,16 @@ class TrialProgram:
 
 @dataclass(frozen=True)
 class TrialResult:
-    """How a program ended on one architecture. `why` is "" if it passed."""
+    """How a program ended on one architecture. `why` is "" if it passed; `day`, and `versions` of Triton and torch, are
+    "" if it was tried before they were recorded."""
 
     project: str
     program: str
     arch: str
     passed: bool
     why: str
+    day: str = ""
+    versions: str = ""
 
 
 def list_projects() -> tuple[ProjectRow, ...]:
@@ -140,7 +146,7 @@ def try_program(program: TrialProgram, arch: str) -> TrialResult:
         with reuse_compiled(project, placed.artefacts, placed.folder) as runnable:
             result = api.run_program(runnable, table, placed.folder, limits)
     why = "" if result.status == RunStatus.OK and not result.exit_code else _explain_failure(result)
-    return TrialResult(program.project, program.name, arch, not why, why)
+    return TrialResult(program.project, program.name, arch, not why, why, record_day(), package_versions())
 
 
 def _explain_failure(result: RunResult) -> str:
@@ -171,7 +177,8 @@ def write_results(results: dict[tuple[str, str, str], TrialResult]) -> None:
 
 def describe_coverage(results: Sequence[TrialResult]) -> Iterator[str]:
     """The page."""
-    yield HEAD.format(versions=package_versions())
+    versions = sorted({row.versions or UNRECORDED for row in results})
+    yield HEAD.format(versions=" and ".join(versions), days=describe_days(row.day for row in results))
     for project in list_projects():
         rows = [row for row in results if row.project == project.title]
         if rows:

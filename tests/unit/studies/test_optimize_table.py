@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hipsynth.core.documents import document_json
+from hipsynth.core.workers import ItemOutcome
 from hipsynth.tuning.optimize.documents import (
     CheckedProgram,
     OptimizeDocument,
@@ -16,9 +17,12 @@ from hipsynth.tuning.optimize.documents import (
     ShapeSpeedup,
     StepOutcome,
 )
+from studies import optimize_table
 from studies.found_programs import NO_KERNEL_HERE, find_programs
 from studies.optimize_table import (
     OptimizedProgram,
+    OptimizeJob,
+    collect_results,
     format_collection,
     format_row,
     format_tables,
@@ -122,3 +126,30 @@ def test_a_collection_counts_what_runs_and_states_shapes_not_seen(tmp_path: Path
     assert "At 1 shapes that no search saw: 2.00 times" in text and "`other`" not in text
     assert f"- `io`: fails\n- {NO_KERNEL_HERE}: `scan`" in text
     assert "gemm" not in format_tables(rows[:1])
+
+
+def test_a_program_whose_text_changed_is_searched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "gemm.hip"
+    searched: list[str] = []
+
+    def search(folder: Path, job: OptimizeJob) -> OptimizedProgram:
+        searched.append(program.read_text())
+        return make_result("gemm", 4.0, 16.0)
+
+    monkeypatch.setattr(optimize_table, "optimize_job", search)
+    monkeypatch.setattr(optimize_table, "list_naive_steps", lambda: iter([("gemm", program)]))
+    monkeypatch.setattr(
+        optimize_table,
+        "map_unordered",
+        lambda function, jobs, workers: (ItemOutcome(index, function(job)) for index, job in enumerate(jobs)),
+    )
+    for text in ("first", "first", "second"):
+        program.write_text(text)
+        collect_results(tmp_path / "kept", [OptimizeJob("gemm", "gfx942", 30.0)], 1)
+    assert searched == ["first", "second"]
+    (result,) = read_results(tmp_path / "kept")
+    assert result.origin.is_of("second") and not result.origin.is_of("first")
+    assert format_tables([replace(result, origin=replace(result.origin, day="2026-11-30"))]).startswith(
+        "\n30 November 2026.\n"
+    )
+    assert format_tables([make_result("gemm", 4.0, 16.0)]).startswith("\nDate not recorded.\n")

@@ -94,6 +94,7 @@ def test_tables_have_the_programs_that_all_worked_on(monkeypatch: pytest.MonkeyP
     answers = {("handwritten", "p gfx942"): both, ("handwritten", "q gfx942"): {SEARCH: answer}}
     ((group, text),) = make_tables(answers, list(both)).items()
     assert group == "handwritten"
+    assert text.startswith("\nDate not recorded. **Naive")
     assert "1 kernels and architectures" in text and "| a | 1 of 1 | 4.000 | 200 |" in text
 
 
@@ -119,6 +120,23 @@ def test_a_second_call_goes_on_and_the_control_gets_the_models_calls(
         assert [calls for _, calls in asked] == [reasoning_table.CALLS, reasoning_table.CALLS, 3]
     reasoning_table.main(["--trained", "model", "--arch", "gfx90a", "--as-is"])
     assert len(asked) == 3
+
+
+def test_a_kernel_whose_text_changed_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [TEXT, TEXT, FASTER]
+    asked: list[str] = []
+
+    def answer(given: OptimizeQuestion) -> ReasoningAnswer:
+        asked.append(given.text)
+        return ReasoningAnswer(1.5, 2, 3, "finished")
+
+    for text in texts:
+        changed = replace(question(), text=text)
+        monkeypatch.setattr(reasoning_table, "list_questions", lambda options, changed=changed: iter([changed]))
+        answers = reasoning_table.answer_questions(parse_options([]), {SEARCH: ("model", answer)})
+    assert asked == [TEXT, FASTER]
+    (kept,) = answers["handwritten", "scale gfx942"].values()
+    assert kept.origin.is_of(FASTER) and not kept.origin.is_of(TEXT) and kept.origin.day and kept.origin.tools
 
 
 def test_without_a_model_the_control_gets_the_calls_of_the_best_preview(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,3 +44,16 @@ def test_the_page_is_that_of_the_recorded_results() -> None:
     assert {row.project for row in results.values()} <= titles and {row.arch for row in results.values()} <= set(ARCHS)
     recorded, page = "\n".join(describe_coverage(list(results.values()))), PAGE.read_text()
     assert page.partition("## ")[2] == recorded.partition("## ")[2], "python -m studies.triton_coverage"
+
+
+def test_the_page_has_the_versions_and_days_of_its_results() -> None:
+    title = list_projects()[0].title
+    rows = [
+        TrialResult(title, "first", "gfx942", True, "", "2026-11-26", "triton 3.8.0, torch 2.13.0"),
+        TrialResult(title, "second", "gfx942", True, "", "2026-11-28", "triton 3.8.0, torch 2.13.0"),
+    ]
+    page = "\n".join(describe_coverage(rows))
+    assert "with triton 3.8.0, torch 2.13.0;" in page and "decides. 26 to 28 November 2026." in page
+    page = "\n".join(describe_coverage([*rows, TrialResult(title, "third", "gfx942", True, "")]))
+    assert "with triton 3.8.0, torch 2.13.0 and versions that were not recorded;" in page
+    assert "26 to 28 November 2026; the date of 1 of the 3 results is not recorded." in page
