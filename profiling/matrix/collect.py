@@ -152,7 +152,8 @@ def _ignore_note(note: str) -> None:
 def with_sure_labels(kernel: KernelRecord, arch: str) -> KernelRecord:
     """The kernel as stored in the corpus: metrics whose sampling error exceeds LABEL_TOLERANCE become None.
 
-    They are too uncertain to serve as labels.
+    They are too uncertain to serve as labels. The sampler's own estimate decides, which is smaller than the bounds that
+    are printed.
     """
     doubt = uncertainty.metric_errors(kernel, arch, kernel.error_estimate)
     sure = {name: value if _is_certain(value, doubt.get(name, 0.0)) else None for name, value in kernel.metrics.items()}

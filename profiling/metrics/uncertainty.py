@@ -12,9 +12,10 @@ WIDEST = 1.0  # log width of a duration's interval (a factor of e each way) beyo
 # Pairs with anticorrelated errors: an event counted as one of them is missing from the other, so their sum is more
 # certain than either.
 TAKES_FROM = {"TCC_MISS": "TCC_HIT"}
-# The sampler's own estimate, two standard deviations by how much a few windows differ, holds 52 to 74 % of the errors
-# of sampled labels instead of 95: it does not see what no window shows. COVERS times it, and at least LEAST, holds 91
-# to 100 % of the durations, 83 to 97 % of the counters (benchmarks/label_error.py, seeds 77 and 178, 24 November 2026).
+# The sampler's own estimate, two standard deviations by how much a few windows differ, holds 84 to 91 % of the errors
+# of sampled durations and 36 to 74 % of those of counters instead of 95: it does not see what no window shows. COVERS
+# times it, and at least LEAST, holds 93 to 100 % of the durations, 79 to 99 % of the counters (labels of version 3 by
+# benchmarks/label_error.py, docs/log/sampling.md; COVERS was chosen with labels of version 1, of seed 77).
 COVERS, LEAST = 6.0, 0.01
 DURATION, BUSY = "Duration", "SQ_BUSY_CU_CYCLES"
 # Counters of lines that are dirty when a dispatch ends: they vary with the order of its last work-groups.
@@ -34,7 +35,8 @@ def metric_error_bounds(estimate: Mapping[str, float]) -> dict[str, float]:
 
 
 def metric_errors(kernel: KernelRecord, arch: str, errors: Mapping[str, float]) -> dict[str, float]:
-    """Metric id -> sampling error in the metric's unit (points for hit rates), given relative errors as of bounds().
+    """Metric id -> sampling error in the metric's unit (points for hit rates), given relative errors of counters and
+    the duration: those of metric_error_bounds() for what is printed, the sampler's own for what a corpus leaves out.
 
     Varies each counter and the duration up and down by its error, together with its anticorrelated counter, and
     combines the changes of a metric as independent errors. Empty if the whole grid ran.
