@@ -18,7 +18,9 @@ Automaton = dict[str, tuple[tuple[str, str], ...]]
 class Format:
     """A number format: `written` prints a value, `read` reads a text of `pattern`.
 
-    `automaton` accepts exactly the texts of values of 0 and more, as all metrics are; they end in a state of `final`.
+    `automaton` accepts exactly the texts of 0 and of positive values with at most two (fixed3) or three (sig3) digits
+    before the point, and at least 1e-99 (sig3), as metrics are as shares of their range, and times in ms; they end in a
+    state of `final`. What `written` prints of other values, such as 1.23e+03, no model can answer.
     """
 
     written: Callable[[float], str]

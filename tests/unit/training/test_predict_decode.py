@@ -79,6 +79,14 @@ def test_the_grammar_rejects_other_formats(text: str) -> None:
     assert advance_automaton(GRAMMARS["sig3"], "start", text) not in FINAL["sig3"]
 
 
+@pytest.mark.parametrize(("fmt", "least", "most"), [("fixed3", 0.0, 99.9994), ("sig3", 1e-99, 999.4)])
+def test_the_grammar_ends_where_numbers_need_more_digits(fmt: str, least: float, most: float) -> None:
+    for value in (least, most):
+        assert advance_automaton(GRAMMARS[fmt], "start", format_number(value, fmt)) in FINAL[fmt]
+    for value in (1.001 * most, 1230.0, *([least / 10] if least else [])):
+        assert advance_automaton(GRAMMARS[fmt], "start", format_number(value, fmt)) not in FINAL[fmt]
+
+
 def test_tokenizer_round_trips_any_text() -> None:
     tokenizer = encoder().tokenizer
     for text in ("int μ = 0x1F;\n\n\t// 漢字\r\n", made.samples(1, 1)[0].text, '"L1_Cache_GFLOPS": "0.459",\n'):
