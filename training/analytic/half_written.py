@@ -1,7 +1,8 @@
 """Predictions of code that does not compile: of its completion, else of the text that compiled last, else of its words.
 
-All three are guesses at what the author means; the result says which one it is, and intervals are as wide as such
-answers were wrong (half_written.toml, `python -m studies.half_written`).
+All three are guesses at what the author means; the result says which one it is. Intervals of a completion and of words
+are as wide as such answers were wrong (half_written.toml, `python -m studies.half_written`; text_model.py). Those of
+the text that compiled last are of that text, and say nothing of what changed since.
 """
 
 from __future__ import annotations
