@@ -46,7 +46,7 @@ from hipsynth.training.evaluation.table4 import (
 )
 from hipsynth.training.models.config import load_config
 from hipsynth.training.models.model_record import model_record
-from hipsynth.training.models.predict import Predictor, normalised_values
+from hipsynth.training.models.predict import Predictor, read_answer_values
 from hipsynth.training.models.train import train_model
 from studies.markdown import format_table, write_tables
 
@@ -153,7 +153,7 @@ def score_models(folder: Path, surveyed: Path | None = None) -> dict[str, Any]:
 def ask_model(predictor: Predictor, tests: TestSets) -> dict[str, Any]:
     questions = {name: [(s.text, s.arch, s.flags) for s in part] for name, part in tests.sets.items()}
     return {
-        name: [normalised_values(answer) for answer in predictor.answers(questions_asked)]
+        name: [read_answer_values(answer) for answer in predictor.answers(questions_asked)]
         for name, questions_asked in questions.items()
     }
 

@@ -44,7 +44,7 @@ from hipsynth.training.evaluation.ranking import rank_variants
 from hipsynth.training.evaluation.scores import BOUNDS, mean_within, score_metric, score_metrics
 from hipsynth.training.models.baselines import Baseline, Disassemble, GradientBoosting, all_baselines
 from hipsynth.training.models.model_record import ModelRecord, model_record
-from hipsynth.training.models.predict import Predictor, normalised_values
+from hipsynth.training.models.predict import Predictor, read_answer_values
 
 EVALUATION, PREDICTIONS = "evaluation.json", "predictions.json"
 DURATION_QUANTITY = "duration"
@@ -181,7 +181,7 @@ class ScoredLanguageModel:
         self.predictor, self.path, self.record = predictor, predictor.path, predictor.record
 
     def predict(self, samples: Sequence[LabelledSample]) -> Predicted:
-        return [normalised_values(a) for a in self.predictor.answers([(s.text, s.arch, s.flags) for s in samples])]
+        return [read_answer_values(a) for a in self.predictor.answers([(s.text, s.arch, s.flags) for s in samples])]
 
     def valid_share(self, part: Sequence[LabelledSample]) -> tuple[float | None, int]:
         """(share of answers in the asked format, number of answers) when the model writes freely; (None, 0) without

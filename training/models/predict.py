@@ -133,7 +133,7 @@ class Predictor:
         with one_thread():
             answer = self.answers([(source, arch, flags)])[0]
         seconds = time.monotonic() - start
-        values = physical_values(normalised_values(answer))
+        values = physical_values(read_answer_values(answer))
         values_known = {metric: value for metric, value in values.items() if value is not None}
         position = roofline.locate_kernel(values, chosen.name)
         doubt = _describe_impossible(position, chosen.name)
@@ -177,7 +177,7 @@ def _describe_impossible(position: roofline.RooflinePosition, device: str) -> st
     return f"no kernel can use {100 * (position.shares[level] or 0.0):.0f} % of the {level} bandwidth" if level else ""
 
 
-def normalised_values(answer: DecodedAnswer) -> dict[str, float | None]:
+def read_answer_values(answer: DecodedAnswer) -> dict[str, float | None]:
     """The normalised values of an answer by metric id; None where the model did not write a number."""
     normalised: dict[str, float | None] = {}
     for metric in table.answer_ids():

@@ -27,7 +27,7 @@ from hipsynth.training.models.predict import Prediction, one_thread, physical_va
 from hipsynth.tuning.prediction.agent import PredictionAgent, ToolPrediction
 from hipsynth.tuning.prediction.chat import Question
 from hipsynth.tuning.prediction.preview_error import PreviewErrorModel
-from hipsynth.tuning.prediction.tools import DURATION, NS_PER_MS, ToolReply, normalised_values, reply_of
+from hipsynth.tuning.prediction.tools import DURATION, NS_PER_MS, ToolReply, normalise_tool_values, reply_of
 
 
 class LiveTools:
@@ -87,7 +87,7 @@ class LiveTools:
             self.problem = result.message
             return ToolReply({"error": str(result.reason or result.status)})
         self.executed = max(result.kernels, key=lambda kernel: kernel.duration_ns * kernel.dispatches)
-        return ToolReply({}, normalised_values(self.executed.metrics, self.executed.duration_ns))
+        return ToolReply({}, normalise_tool_values(self.executed.metrics, self.executed.duration_ns))
 
 
 def predict_program(agent: PredictionAgent, path: Path, program: Program, target: Target) -> Prediction:

@@ -101,7 +101,7 @@ def share_text(share: float) -> str:
     return format_number(round(share, 1), FORMAT)
 
 
-def normalised_values(metrics: Mapping[str, float | None], duration_ns: float) -> dict[str, float]:
+def normalise_tool_values(metrics: Mapping[str, float | None], duration_ns: float) -> dict[str, float]:
     """The values of VALUES: milliseconds, and metrics as shares of their range; 0 for a metric that is not known."""
     shares = {name: normalise_metric(name, metrics.get(name)) or 0.0 for name in answer_ids()}
     return {DURATION: duration_ns / NS_PER_MS, **shares}
@@ -109,12 +109,12 @@ def normalised_values(metrics: Mapping[str, float | None], duration_ns: float) -
 
 def label_values(sample: LabelledSample) -> dict[str, float]:
     """The values of a sample's label."""
-    return normalised_values(sample.metrics, sample.duration_ns)
+    return normalise_tool_values(sample.metrics, sample.duration_ns)
 
 
 def preview_values(preview: PreviewFeatures, arch: str) -> dict[str, float]:
     """The values of a preview, uncorrected."""
-    return normalised_values(metrics_of(preview.quantities, arch), preview.quantities["duration"])
+    return normalise_tool_values(metrics_of(preview.quantities, arch), preview.quantities["duration"])
 
 
 class RecordedTools:
