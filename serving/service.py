@@ -20,6 +20,7 @@ from hipsynth.profiling.reports.documents import ProfileDocument
 from hipsynth.serving.answer_cache import Cache, key_of
 from hipsynth.serving.documents import ChatAnswer, Comparison, JobDocument, JobPhase, MetricRatio
 from hipsynth.serving.limits import DOCUMENTS, ServerSettings, wall_limit
+from hipsynth.serving.longest_launches import longest_launches
 from hipsynth.serving.pool import Pool, QueueFull, WorkerProblem, elapsed_seconds
 from hipsynth.serving.requests import (
     BuildRequest,
@@ -342,8 +343,9 @@ def _sides(shape: Sequence[int] | None) -> tuple[int, ...] | None:
 
 
 def prediction_difference(first: PredictDocument, second: PredictDocument) -> tuple[MetricRatio, ...]:
-    """Rows for the kernels that both predictions have, by their names; the ratio is None where a is 0."""
-    sides = [{kernel.name: kernel for kernel in document.results[0].kernels} for document in (first, second)]
+    """Rows for the kernels that both predictions have, by their names, of the longest launch of each; the ratio is None
+    where a is 0."""
+    sides = [longest_launches(document.results[0].kernels) for document in (first, second)]
     rows = []
     for name in sorted(sides[0].keys() & sides[1].keys()):
         for metric in ("duration_ns", *paper_ids()):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from hipsynth.serving.longest_launches import longest_launches
 from hipsynth.serving.lsp.buffer import split_lines
 from hipsynth.source.names import base_name, short_name
 
@@ -41,7 +42,7 @@ class KernelFacts:
 
 def predicted_facts(result: PredictionResult) -> dict[str, KernelFacts]:
     """Name -> facts, from one entry of `results` of `synth predict --json`."""
-    return _longest_launches(map(_predicted_kernel, result.kernels))
+    return _facts_by_name(map(_predicted_kernel, result.kernels))
 
 
 def _predicted_kernel(kernel: KernelPrediction) -> KernelFacts:
@@ -71,7 +72,7 @@ def _prediction_note(kernel: KernelPrediction) -> str:
 
 def executed_facts(result: ProfileResult) -> dict[str, KernelFacts]:
     """Name -> facts, from one entry of `results` of `synth profile --json`."""
-    return _longest_launches(map(_executed_kernel, result.kernels))
+    return _facts_by_name(map(_executed_kernel, result.kernels))
 
 
 def _executed_kernel(kernel: ProfiledKernel) -> KernelFacts:
@@ -99,15 +100,13 @@ def _qualified_name(name: str) -> str:
     return short_name(name).partition("<")[0].strip()
 
 
-def _longest_launches(kernels: Iterable[KernelFacts]) -> dict[str, KernelFacts]:
+def _facts_by_name(kernels: Iterable[KernelFacts]) -> dict[str, KernelFacts]:
     """The longest launch by the word at a kernel's definition; it says so if kernels of several namespaces have it."""
-    longest: dict[str, KernelFacts] = {}
+    listed = tuple(kernels)
     namesakes: dict[str, set[str]] = {}
-    for kernel in kernels:
+    for kernel in listed:
         namesakes.setdefault(kernel.name, set()).add(kernel.qualified)
-        longest_so_far = longest.get(kernel.name)
-        if longest_so_far is None or (kernel.duration_ns or 0) > (longest_so_far.duration_ns or 0):
-            longest[kernel.name] = kernel
+    longest = longest_launches(listed)
     for name, kernel in longest.items():
         if len(namesakes[name]) > 1:
             note = f"of {kernel.qualified}, the longest of {len(namesakes[name])} kernels of this name"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from hipsynth.serving.documents import ImprovedProgram
 from hipsynth.serving.limits import BODY_BYTES, ServerSettings
 from hipsynth.serving.middleware import Guard
 from hipsynth.serving.pool import WorkerLost, WorkerProblem
-from hipsynth.serving.service import Service
+from hipsynth.serving.service import Service, prediction_difference
+from hipsynth.training.models.documents import PredictDocument
 from hipsynth.tuning.optimize.documents import SearchEnd
 
 BODY = {"source": "__global__ void secret_name() {}", "arch": "gfx90a", "flags": "-O3"}
@@ -409,6 +411,16 @@ def test_compare_gives_ratios() -> None:
         assert rows["HBM_GFLOPS"]["ratio"] == 1.0 and rows["L1_Cache_Bandwidth"]["ratio"] is None
 
     run(test)
+
+
+def test_compare_takes_the_longest_launch_of_a_kernel() -> None:
+    def predict_launches(*durations: float | None) -> PredictDocument:
+        kernels = [replace(document_samples.KERNEL, duration_ns=duration) for duration in durations]
+        results = (document_samples.prediction(*kernels),)
+        return PredictDocument(program=document_samples.PROGRAM, model="m", results=results)
+
+    rows = prediction_difference(predict_launches(8.0, 2.0), predict_launches(3.0, 12.0, None))
+    assert [(row.a, row.b, row.ratio) for row in rows if row.metric == "duration_ns"] == [(8.0, 12.0, 1.5)]
 
 
 UNCOMPILED = {"error": "compile_failed", "message": "no", "cause": "", "remedy": "", "diagnostics": "kernel.hip:1: no"}
