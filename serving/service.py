@@ -13,7 +13,7 @@ from typing import TypedDict, TypeVar
 
 from hipsynth.core.documents import JsonObject, document_json, from_json
 from hipsynth.core.errors import ErrorDocument, HipsynthError, MissingDependency
-from hipsynth.core.reasons import Reason
+from hipsynth.core.reasons import TRANSIENT, Reason
 from hipsynth.core.run_status import RunStatus
 from hipsynth.profiling.metrics import paper_ids
 from hipsynth.profiling.reports.documents import ProfileDocument
@@ -38,6 +38,8 @@ from hipsynth.tuning.optimize.documents import OptimizeDocument, SearchEnd, Veri
 
 DEFAULT_BUILD = BuildRequest(arch=DEFAULT_ARCH)
 MOST_TARGETS = 64
+# Reasons for which a kernel has no prediction now, and may have one at the next question.
+MAY_PASS = TRANSIENT | {Reason.TIMEOUT, Reason.NEEDS_LIBRARY}
 Answered = TypeVar("Answered", JsonObject, None)
 
 
@@ -141,7 +143,8 @@ class Service:
             return cached
         self._prepare_target(body)
         document = await self.predictors.ask("predict", request)
-        self.cache.put(key, document)
+        if _is_repeatable("predict", document):
+            self.cache.put(key, document)
         return document
 
     def _prepare_target(self, build: Build) -> None:
@@ -299,6 +302,9 @@ def _is_repeatable(kind: str, document: JsonObject) -> bool:
     """Whether an answer is the same next time: what failed may have been short of time or memory."""
     if kind == "swizzle":
         return False
+    if kind == "predict":
+        kernels = [kernel for result in from_json(PredictDocument, document).results for kernel in result.kernels]
+        return not any(kernel.reason_code in MAY_PASS for kernel in kernels)
     if kind == "optimize":
         return from_json(OptimizeDocument, document["report"]).ended is not SearchEnd.CLOCK
     if kind == "verify":

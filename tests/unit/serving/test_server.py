@@ -15,6 +15,7 @@ from asgi import PORT, TOKEN, AsgiClient, HttpReply
 
 from hipsynth.core.documents import document_json, from_json
 from hipsynth.core.errors import ErrorDocument
+from hipsynth.core.reasons import Reason
 from hipsynth.serving.app import make_app
 from hipsynth.serving.documents import ImprovedProgram
 from hipsynth.serving.limits import BODY_BYTES, ServerSettings
@@ -317,6 +318,24 @@ def test_an_undone_edit_is_answered_from_the_cache() -> None:
         for _ in range(2):
             await small.client.ask("POST", "/v1/predict", BODY)
         assert len(small.asked) == 2 and small.service.cache.held == 0
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("reason", "questions"), [(Reason.TIMEOUT, 2), (Reason.DISK_FULL, 2), (Reason.UNKNOWN_KERNEL, 1), (Reason.NONE, 1)]
+)
+def test_a_prediction_that_lacked_time_is_made_again(reason: Reason, questions: int) -> None:
+    async def test() -> None:
+        async def work(kind: str, body: Mapping[str, Any]) -> dict[str, Any]:
+            lacking = replace(document_samples.KERNEL, duration_ns=None, abstained=bool(reason), reason_code=reason)
+            results = (document_samples.prediction(document_samples.KERNEL, lacking),)
+            return document_json(PredictDocument(program=document_samples.PROGRAM, model="m", results=results))
+
+        bench = ServerBench(work)
+        for _ in range(2):
+            assert (await bench.client.ask("POST", "/v1/predict", BODY)).status == 200
+        assert len(bench.asked) == questions
 
     run(test)
 
