@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -25,9 +27,11 @@ from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.documents import COMPLETED, SurveyConditions, SurveyRow, SurveyStatus
 from hipsynth.profiling.survey.execute import ATTEMPTS, USAGE_CHARS, RunConditions, try_call, try_calls
 from hipsynth.profiling.survey.measure import Labels, SurveyRun, all_labels
+from hipsynth.profiling.survey.program_files import find_program_files
 from hipsynth.profiling.survey.report import SurveyReport, row_of
 from hipsynth.profiling.survey.scripts import find_scripts, is_script_plan, prepare_plan
 from hipsynth.profiling.survey.shrink import command_line, propose_smaller, with_defines
+from hipsynth.profiling.survey.sources import Folder, scan_folder
 from hipsynth.simulator import devices
 from hipsynth.simulator.budget_outcome import count_uncomputed
 from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
@@ -123,7 +127,8 @@ def survey_folder(
     `programs`: those of `find_chosen_programs`, which is called without them. Raises the same errors.
     """
     programs = find_chosen_programs(root, options) if programs is None else programs
-    tasks = [_Task(program, root.resolve(), options, _row_key(program, options)) for program in programs]
+    folder = scan_folder(root)
+    tasks = [_Task(program, folder.root, options, _row_key(program, options, folder)) for program in programs]
     finished = _finished_rows(out, options) if out else {}
     rows = {task.key: finished[task.key] for task in tasks if task.key in finished}
     waiting = [task for task in tasks if task.key not in rows]
@@ -277,10 +282,11 @@ def _failed_row(task: _Task, error: Exception | None) -> SurveyRow:
 # --- resuming ------------------------------------------------------------------------------------------------------
 
 
-def _row_key(program: SurveyedProgram, options: SurveyOptions) -> str:
-    """Hash of everything that a row depends on: plans, sources, architecture, tools. The time limit is compared
-    separately."""
+def _row_key(program: SurveyedProgram, options: SurveyOptions, folder: Folder) -> str:
+    """Hash of everything that a row depends on: plans, files that the program is known to read, architecture, tools.
+    The time limit is compared separately."""
     depends = [program.id, repr((program.plans, program.calls)), options.arch, options.count, options.memory_bytes]
+    depends.append(options.isolate and sandbox.is_available())
     if options.table.name != devices.default_device(options.arch):
         depends.append(options.table.name)
     if options.budget_s:
@@ -289,15 +295,20 @@ def _row_key(program: SurveyedProgram, options: SurveyOptions) -> str:
         depends.append(f"labels in {options.corpus.resolve()}, sources {options.keep_sources}")
     digest = hashlib.sha256(json.dumps(depends).encode())
     digest.update(f"{build_identity()} {toolchain.find_toolchain().identity}".encode())
-    files = {unit.path for plan in program.plans for unit in plan.units} | {program.main}
-    if any(map(is_script_plan, program.plans)):
-        files |= set(program.main.parent.glob("*.py"))
-    for path in sorted(files):
-        try:
-            digest.update(read_regular(path, SOURCE_BYTES))
-        except BadInput:
-            digest.update(b"?")
+    for path in find_program_files(program, folder):
+        digest.update(os.fsencode(path) + _digest_content(path))
     return digest.hexdigest()[:24]
+
+
+def _digest_content(path: Path) -> bytes:
+    """What changes with a file: a hash of its content, of large ones size and time of the last change."""
+    try:
+        return hashlib.sha256(read_regular(path, SOURCE_BYTES)).digest()
+    except BadInput:
+        with contextlib.suppress(OSError):
+            state = path.stat()
+            return f"{state.st_size} {state.st_mtime_ns}".encode()
+        return b"?"
 
 
 def _journal_path(out: Path) -> Path:

@@ -6,7 +6,7 @@ import functools
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -14,7 +14,7 @@ from hipsynth import toolchain
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import SOURCE_BYTES, read_regular
 from hipsynth.core.folders import SKIPPED_FOLDERS
-from hipsynth.core.languages import INCLUDED_SUFFIXES, SOURCE_SUFFIXES
+from hipsynth.core.languages import INCLUDED_SUFFIXES, SOURCE_SUFFIXES, SUFFIXES, TRITON
 from hipsynth.core.reasons import Reason
 from hipsynth.source.file_kind import FileFacts, read_facts
 
@@ -43,6 +43,7 @@ class Folder:
     root: Path
     sources: list[Path] = field(default_factory=list)
     headers: dict[str, list[Path]] = field(default_factory=lambda: defaultdict(list))  # by file name
+    modules: dict[str, list[Path]] = field(default_factory=lambda: defaultdict(list))  # of Python, by their last name
     build_files: list[Path] = field(default_factory=list)
 
     def is_hip(self, path: Path) -> bool:
@@ -58,29 +59,37 @@ class Folder:
         facts = [source_facts(file) for file in self.closure(path)]
         return any(fact.names_portable for fact in facts) and not any(fact.names_cuda for fact in facts)
 
-    def closure(self, path: Path, limit: int = 400) -> Iterator[Path]:
-        """The file and, breadth first, the folder's headers that it includes; at most about `limit` files."""
+    def closure(self, path: Path, limit: int = 400, includes: Sequence[Path] = ()) -> Iterator[Path]:
+        """The file and, breadth first, the folder's headers that it includes; at most about `limit` files. `includes`:
+        the folders of its -I."""
         visited = {path}
         queue = [path]
         while queue and len(visited) < limit:
             current = queue.pop(0)
             yield current
             for quoted, name in source_facts(current).includes:
-                header = None if not quoted and is_installed(name) else self.find_header(current, name)
+                header = None if not quoted and is_installed(name) else self.find_header(current, name, includes)
                 if header is not None and header not in visited:
                     visited.add(header)
                     queue.append(header)
 
-    def find_header(self, includer: Path, name: str) -> Path | None:
-        """The header that `name` most likely means: relative to the includer, else the nearest with that ending."""
-        beside = Path(os.path.normpath(includer.parent / name))
-        if beside.is_file() and beside.is_relative_to(self.root):
-            return beside
+    def find_header(self, includer: Path, name: str, includes: Sequence[Path] = ()) -> Path | None:
+        """The header that `name` most likely means: relative to the includer, in one of the folders `includes`, else
+        the nearest with that ending."""
+        for place in (includer.parent, *includes):
+            header = Path(os.path.normpath(place / name))
+            if header.is_file() and header.is_relative_to(self.root):
+                return header
         wanted = PurePosixPath(name).parts
         if ".." in wanted:
             return None
         fitting = [path for path in self.headers.get(wanted[-1], ()) if path.parts[-len(wanted) :] == wanted]
         return min(fitting, key=lambda path: _folder_distance(includer.parent, path.parent), default=None)
+
+    def find_module(self, importer: Path, name: tuple[str, ...]) -> Path | None:
+        """The nearest file of a Python module or package, from the parts of its dotted name."""
+        fitting = [path for path in self.modules.get(name[-1], ()) if _module_parts(path)[-len(name) :] == name]
+        return min(fitting, key=lambda path: _folder_distance(importer.parent, path.parent), default=None)
 
     def include_folders(self, path: Path) -> list[Path]:
         """Include folders (-I) that `path` needs to find the headers of this folder."""
@@ -118,6 +127,11 @@ def _folder_distance(start: Path, end: Path) -> tuple[int, int, str]:
     """Sort key for nearness: steps through the tree from one folder to another; ties go to the shorter path."""
     common = len(os.path.commonpath([start, end]).rstrip("/").split("/"))
     return len(start.parts) + len(end.parts) - 2 * common, len(end.parts), str(end)
+
+
+def _module_parts(path: Path) -> tuple[str, ...]:
+    """The folders of a Python file and the name under which it is imported; a package has that of its folder."""
+    return path.parent.parts if path.stem == "__init__" else path.with_suffix("").parts
 
 
 def scan_files(root: Path, ending: str) -> list[Path]:
@@ -158,6 +172,8 @@ def scan_folder(root: Path) -> Folder:
             folder.sources.append(path)
         if ending in INCLUDED_SUFFIXES or not ending:  # headers such as <vector> have none
             folder.headers[path.name].append(path)
+        if ending == SUFFIXES[TRITON]:
+            folder.modules[_module_parts(path)[-1]].append(path)
         if path.name in BUILD_FILES or is_makefile(path.name) or ending == ".sh":
             folder.build_files.append(path)
     folder.build_files.sort(key=lambda path: not _HIP_MAKEFILE.fullmatch(path.name))  # HIP-specific Makefiles first
