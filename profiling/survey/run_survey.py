@@ -133,7 +133,7 @@ def survey_folder(
     rows = {task.key: finished[task.key] for task in tasks if task.key in finished}
     waiting = [task for task in tasks if task.key not in rows]
     step = start(len(waiting)) if start else None
-    with _RowJournal(out) as keeper:
+    with _RowJournal(out, options.timeout_s) as keeper:
         for outcome in map_unordered(_survey_program, waiting, options.workers, "local", _hard_limit(options)):
             task = waiting[outcome.index]
             row, labels = outcome.value if outcome.value is not None else (_failed_row(task, outcome.error), ())
@@ -320,8 +320,9 @@ def _finished_rows(out: Path, options: SurveyOptions) -> dict[str, SurveyRow]:
     that the program did not cause, and rows whose labels are gone with their corpus."""
     rows, limits = [], []
     try:
-        rows = [row_of(record) for _, _, record in read_records(_journal_path(out))]
-        limits = [options.timeout_s] * len(rows)
+        for _, _, record in read_records(_journal_path(out)):
+            rows.append(row_of(record))
+            limits.append(float(str(record.get("timeout_s", 0))))  # earlier versions wrote none
         if out.is_file():
             report = json.loads(out.read_text())
             rows += [row_of(document) for document in report["programs"]]
@@ -338,9 +339,11 @@ def _finished_rows(out: Path, options: SurveyOptions) -> dict[str, SurveyRow]:
 
 
 class _RowJournal:
-    """Appends each finished row to the journal beside the report; does nothing without a report."""
+    """Appends each finished row, and the limit of time that it had, to the journal beside the report; does nothing
+    without a report."""
 
-    def __init__(self, out: Path | None) -> None:
+    def __init__(self, out: Path | None, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
         if out:
             out.parent.mkdir(parents=True, exist_ok=True)
         self.journal = Journal(_journal_path(out)) if out else None
@@ -354,7 +357,7 @@ class _RowJournal:
 
     def keep(self, row: SurveyRow) -> None:
         if self.journal:
-            self.journal.append(asdict(row))
+            self.journal.append({**asdict(row), "timeout_s": self.timeout_s})
 
 
 def _write_report(out: Path, report: SurveyReport) -> None:

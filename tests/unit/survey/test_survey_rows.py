@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import needs
 import pytest
 from triton_samples import DOUBLE
 
+from hipsynth.core.journal import Journal
+from hipsynth.core.reasons import Reason
 from hipsynth.profiling.survey.build_plan import BuildPlan, CodeObject, Invocation, SourceUnit, SurveyedProgram
-from hipsynth.profiling.survey.run_survey import SurveyOptions, _row_key
+from hipsynth.profiling.survey.documents import SurveyRow, SurveyStatus
+from hipsynth.profiling.survey.run_survey import SurveyOptions, _finished_rows, _journal_path, _row_key, _RowJournal
 from hipsynth.profiling.survey.scripts import find_scripts
 from hipsynth.profiling.survey.sources import scan_folder
 
@@ -87,3 +90,19 @@ def test_a_row_depends_on_the_modules_that_a_script_imports(tmp_path: Path) -> N
         changes[name] = _row_key(program, OPTIONS, scan_folder(tmp_path)) != before
         (tmp_path / name).write_text(content)
     assert changes == {name: "unused" not in name for name in texts}
+
+
+def test_a_time_out_in_the_journal_is_tried_again_with_more_time(tmp_path: Path) -> None:
+    out = tmp_path / "report.json"
+    late, passed = (
+        SurveyRow("a", SurveyStatus.FAILED, Reason.TIMEOUT, key="a"),
+        SurveyRow("b", SurveyStatus.PASSED, key="b"),
+    )
+    with _RowJournal(out, timeout_s=10.0) as journal:
+        journal.keep(late)
+        journal.keep(passed)
+    assert _finished_rows(out, replace(OPTIONS, timeout_s=10.0)) == {"a": late, "b": passed}
+    assert _finished_rows(out, replace(OPTIONS, timeout_s=600.0)) == {"b": passed}
+    with Journal(_journal_path(out)) as earlier:  # as earlier versions wrote rows
+        earlier.append(asdict(replace(late, key="c")))
+    assert "c" not in _finished_rows(out, replace(OPTIONS, timeout_s=10.0))
