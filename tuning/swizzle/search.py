@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.kernel_record import Dim, KernelRecord
-from hipsynth.core.name_patterns import check_kernel_pattern, matches_name
+from hipsynth.core.name_patterns import check_kernel_pattern, matches_any
 from hipsynth.core.reasons import Reason
 from hipsynth.core.run_status import RunStatus
 from hipsynth.profiling.backends.protocol import Target
@@ -179,10 +179,9 @@ def _prepare_work(
     source: MappableProgram, observed: ObservedLaunches, question: SwizzleSettings
 ) -> tuple[list[_Work], list[KernelSwizzle]]:
     works, answers = [], []
-    names = [base_name(kernel.name) for kernel in observed.kernels]
-    for record, base in zip(observed.kernels, names, strict=True):
-        if question.kernels and not any(matches_name(base, pattern) for pattern in question.kernels):
-            continue
+    named = [(record, base_name(record.name)) for record in observed.kernels]
+    chosen = [(record, base) for record, base in named if matches_any(base, question.kernels)]
+    for number, (record, base) in enumerate(chosen):
         answer = KernelSwizzle(record.name, before=record)
         answers.append(answer)
         launch = observed.launch_of(record)
@@ -191,7 +190,7 @@ def _prepare_work(
         refusal = next(filter(None, reasons), None)
         if refusal is not None:
             answer.reason, answer.refusal = refusal.text, refusal.code
-        if not answer.reason and names.count(base) > 1 and names.index(base) < len(answers) - 1:
+        if not answer.reason and any(earlier == base for _, earlier in chosen[:number]):
             answer.reason = "another instance of its source is mapped, and with it this one"
         if answer.reason or launch is None:
             continue

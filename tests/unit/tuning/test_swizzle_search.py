@@ -185,6 +185,19 @@ def test_a_mapping_of_ones_own_is_checked_before_it_runs() -> None:
         one(SHARED, kernels=("other",))
 
 
+def test_a_template_is_mapped_once_whatever_kernels_are_chosen() -> None:
+    other = "__global__ void a(float* out) { out[blockIdx.x * 64 + threadIdx.x] = 1; }"
+    launches = "a<<<8, 64>>>(out);\n  k<1><<<dim3(groups / 8, 8), 64>>>(in, out, flags, n);\n  k<2><<<"
+    text = (
+        program()
+        .replace("__global__ void k(", f"{other}\ntemplate <int N> __global__ void k(")
+        .replace("k<<<", launches)
+    )
+    answers = search_mappings(text, SwizzleSettings(TARGET, ("64",), executed=1, kernels=("k",))).answers
+    reasons = [answer.reason for answer in answers]
+    assert len(reasons) == 2 and ["another instance" in reason for reason in reasons] == [False, True]
+
+
 def test_a_mapping_that_is_proven_for_one_grid_changes_no_other() -> None:
     question = SwizzleSettings(TARGET, ("512",), formula="id % 8 * 64 + id / 8")
     found = search_mappings(program(), question)
