@@ -12,13 +12,14 @@ from hipsynth.core.documents import from_json
 from hipsynth.core.files import write_whole
 from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.core.program import text_id
-from hipsynth.core.reasons import Reason
+from hipsynth.core.reasons import TRANSIENT, Reason
 from hipsynth.core.run_status import RunStatus
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import build_identity
 from hipsynth.simulator.devices import load_device
 from hipsynth.simulator.limits import SAMPLING_UNITS
 from hipsynth.source.names import base_name
+from hipsynth.toolchain import find_toolchain
 from hipsynth.tuning.optimize.transformation_plan import Shape
 from hipsynth.tuning.trial import Conditions, Trial, run_trial
 from hipsynth.tuning.trial.prices import exact_price_s, execution_price_s
@@ -128,7 +129,8 @@ class Evaluator:
     ) -> None:
         self.target, self.journal, self.clock = target, journal, clock or Clock()
         self.conditions = Conditions(arguments, effort=effort, units=units, time_s=time_s)
-        self.setting = json.dumps([asdict(target), asdict(self.conditions), build_identity()])
+        tools = build_identity(), find_toolchain().identity
+        self.setting = json.dumps([asdict(target), asdict(self.conditions), *tools])
         self._first_s = math.inf  # processor time of the first run
 
     def __call__(self, text: str) -> CandidateMeasurement:
@@ -142,7 +144,7 @@ class Evaluator:
             measurement_of_trial(run_trial(text, self.target, conditions)), arguments=conditions.arguments
         )
         self._note_time(measurement)
-        if path is not None and measurement.reason not in (Reason.WORKER_DIED, Reason.TIMEOUT):
+        if path is not None and measurement.reason not in TRANSIENT | {Reason.TIMEOUT}:
             write_whole(path, json.dumps(asdict(measurement)))
         return measurement
 

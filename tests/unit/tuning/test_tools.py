@@ -11,6 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hipsynth.core.reasons import Reason
+from hipsynth.core.run_status import RunStatus
+from hipsynth.toolchain import find_toolchain
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, KernelTime
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations import TRANSFORMATIONS
@@ -231,6 +234,30 @@ def test_a_measurement_is_found_again_in_the_journal(tmp_path: Path, monkeypatch
     assert Evaluator(target_of("gfx942"), (), 1.0, tmp_path)(PROGRAM) == found
     monkeypatch.delattr("hipsynth.tuning.optimize.evaluate.run_trial")
     assert Evaluator(target_of("gfx942"), (), 1.0, tmp_path)(PROGRAM) == found
+
+
+@pytest.mark.parametrize(("reason", "runs"), [(Reason.DISK_FULL, 2), (Reason.TIMEOUT, 2), (Reason.ILLEGAL_ACCESS, 1)])
+def test_a_failure_of_the_machine_is_measured_again(
+    reason: Reason, runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[None] = []
+    failed = CandidateMeasurement(RunStatus.FAILED, reason, "", -1, (), 0.5)
+    monkeypatch.setattr("hipsynth.tuning.optimize.evaluate.run_trial", lambda *_: measured.append(None))
+    monkeypatch.setattr("hipsynth.tuning.optimize.evaluate.measurement_of_trial", lambda _: failed)
+    for _ in range(2):
+        Evaluator(target_of("gfx942"), (), 1.0, tmp_path)(PROGRAM)
+    assert len(measured) == runs
+
+
+def test_a_measurement_is_of_one_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measurement = CandidateMeasurement(RunStatus.OK, Reason.NONE, "", 0, (), 0.5)
+    monkeypatch.setattr("hipsynth.tuning.optimize.evaluate.run_trial", lambda *_: None)
+    monkeypatch.setattr("hipsynth.tuning.optimize.evaluate.measurement_of_trial", lambda _: measurement)
+    for identity in ("first", "second", "first"):
+        toolchain = replace(find_toolchain(), identity=identity)
+        monkeypatch.setattr("hipsynth.tuning.optimize.evaluate.find_toolchain", lambda toolchain=toolchain: toolchain)
+        Evaluator(target_of("gfx942"), (), 1.0, tmp_path)(PROGRAM)
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_a_candidate_runs_for_little_longer_than_the_first_program(monkeypatch: pytest.MonkeyPatch) -> None:
