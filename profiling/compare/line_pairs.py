@@ -8,6 +8,7 @@ from itertools import zip_longest
 from pathlib import PurePath
 
 from hipsynth.profiling.compare.documents import LinePair
+from hipsynth.profiling.compare.pairing import pair_equal
 from hipsynth.profiling.reports.documents import LineCost, ProfiledKernel
 from hipsynth.profiling.reports.lines import source_lines
 
@@ -18,7 +19,7 @@ def pair_lines(a: ProfiledKernel, b: ProfiledKernel, read: ReadLines = source_li
     """The lines of A and B that cost time, in the order of the files; those of equal text are counterparts, as a diff
     finds them. None if one of the two was not profiled with its lines.
 
-    Files are paired by name, then by order. Of a file that cannot be read, lines are paired by number.
+    Files are paired by path, by name, then by order. Of a file that cannot be read, lines are paired by number.
     """
     if a.lines is None or b.lines is None:
         return None
@@ -45,11 +46,10 @@ def _files_of(lines: Sequence[LineCost]) -> list[str]:
 
 def _pair_files(files_a: Sequence[str], files_b: Sequence[str]) -> Iterator[tuple[str, str]]:
     """(file of A, its counterpart in B); "" where there is none."""
-    names_b = {PurePath(file).name: file for file in files_b}
-    same = {file: names_b[PurePath(file).name] for file in files_a if PurePath(file).name in names_b}
-    yield from same.items()
-    others_b = [file for file in files_b if file not in same.values()]
-    yield from zip_longest((file for file in files_a if file not in same), others_b, fillvalue="")
+    equal, left_a, left_b = pair_equal(files_a, files_b, lambda file: file)
+    named, left_a, left_b = pair_equal(left_a, left_b, lambda file: PurePath(file).name)
+    yield from sorted([*equal, *named], key=lambda pair: files_a.index(pair[0]))
+    yield from zip_longest(left_a, left_b, fillvalue="")
 
 
 def _pair_numbers(text_a: Sequence[str], text_b: Sequence[str], last: int) -> Iterator[tuple[int, int]]:

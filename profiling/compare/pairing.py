@@ -20,9 +20,9 @@ def pair_kernels(
     """
     pairs: list[tuple[ProfiledKernel, ProfiledKernel, Pairing]] = []
     a, b = list(first), list(second)
-    matches, a, b = _pair_equal(a, b, lambda kernel: (kernel.name, kernel.grid, kernel.block, _meta_key(kernel)))
+    matches, a, b = pair_equal(a, b, lambda kernel: (kernel.name, kernel.grid, kernel.block, _meta_key(kernel)))
     pairs += [(x, y, "launch") for x, y in matches]
-    matches, a, b = _pair_equal(a, b, lambda kernel: (kernel.name, _meta_key(kernel)) if kernel.meta else id(kernel))
+    matches, a, b = pair_equal(a, b, lambda kernel: (kernel.name, _meta_key(kernel)) if kernel.meta else id(kernel))
     pairs += [(x, y, "meta") for x, y in matches]
     matches, a, b = _pair_alike(a, b)
     pairs += [(x, y, "name") for x, y in matches]
@@ -45,7 +45,7 @@ def pair_targets(
         lambda result: result.device,
     )
     for key in keys:
-        matches, a, b = _pair_equal(a, b, key)
+        matches, a, b = pair_equal(a, b, key)
         pairs += matches
     if len(a) == len(b) == 1:
         pairs, a, b = [*pairs, (a[0], b[0])], [], []
@@ -78,7 +78,7 @@ def _pair_alike(
     )
 
 
-def _pair_equal(
+def pair_equal(
     first: Sequence[T], second: Sequence[T], key: Callable[[T], Hashable]
 ) -> tuple[list[Pair[T]], list[T], list[T]]:
     """Pairs of items with equal keys, in order; and what is left on each side."""

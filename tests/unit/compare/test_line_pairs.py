@@ -52,6 +52,18 @@ def test_files_of_equal_names_are_counterparts_whatever_their_order() -> None:
     assert {(pair.file_a, pair.file_b) for pair in pairs} == {("old/lib.h", "new/lib.h"), ("a.hip", "b.hip")}
 
 
+def test_two_files_of_one_name_have_a_counterpart_each() -> None:
+    a = profiled(100, ("x/k.hip", 1, 0.5), ("y/k.hip", 1, 0.5))
+    for name, wanted in (("y/k.hip", "y/k.hip"), ("z/k.hip", "z/k.hip")):
+        b = profiled(100, ("x/k.hip", 1, 0.5), (name, 1, 0.5))
+        pairs = pair_lines(a, b, lambda _: [])
+        assert pairs is not None
+        assert [(pair.file_a, pair.file_b) for pair in pairs] == [("x/k.hip", "x/k.hip"), ("y/k.hip", wanted)]
+    b = profiled(100, ("y/k.hip", 1, 0.5), ("x/k.hip", 1, 0.5))
+    pairs = pair_lines(a, b, lambda _: [])
+    assert pairs is not None and all(pair.file_a == pair.file_b for pair in pairs)
+
+
 def test_a_file_of_one_side_only_and_one_that_cannot_be_read() -> None:
     a = profiled(100, ("gone.hip", 7, 1.0))
     b = profiled(100, ("gone.hip", 7, 0.5), ("lib.h", 2, 0.25))
