@@ -50,7 +50,7 @@ def _vl1d_traffic(kernel: KernelRecord, device: str) -> float | None:
     counts 128 B on gfx942, twice that.)"""
     look_ups = kernel.counters.get("TCP_TOTAL_CACHE_ACCESSES")
     width = devices.load_device(device)["vl1d.bytes_per_cycle"]
-    return None if look_ups is None else look_ups * float(width) / kernel.duration_ns
+    return None if look_ups is None else _rate_of(look_ups * float(width), kernel)
 
 
 def _memory_traffic(kernel: KernelRecord, device: str) -> dict[str, float | None]:
@@ -64,8 +64,12 @@ def _memory_traffic(kernel: KernelRecord, device: str) -> dict[str, float | None
         return {"HBM": fabric}
     if beyond is None:
         return {"HBM": None, "Infinity Cache": fabric}
-    hbm = (beyond.hbm_read_bytes + beyond.hbm_write_bytes) / kernel.duration_ns
-    return {"HBM": hbm, "Infinity Cache": fabric}
+    return {"HBM": _rate_of(beyond.hbm_read_bytes + beyond.hbm_write_bytes, kernel), "Infinity Cache": fabric}
+
+
+def _rate_of(size: float, kernel: KernelRecord) -> float | None:
+    """GB/s of so many bytes; None for a duration of zero, which a program may have forged."""
+    return size / kernel.duration_ns if kernel.duration_ns else None
 
 
 def _other_peaks(device: str) -> dict[str, float]:

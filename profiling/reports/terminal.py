@@ -132,7 +132,7 @@ def _transfer_lines(result: TargetResult) -> Iterator[str]:
         size, spent, rate = (
             format_quantity(row.bytes / 1e6, "MB"),
             format_quantity(row.ns, "ns"),
-            format_quantity(row.bytes / row.ns, "GB/s"),
+            format_quantity(row.bytes / row.ns, "GB/s") if row.ns else "-",
         )
         yield f"  {row.kind.replace('_', ' '):<17} {row.count} x, {size} in {spent}, {rate}"
     if result.kernels and result.clock_ns:
@@ -156,9 +156,8 @@ def _overview_lines(results: Sequence[TargetResult], names: Sequence[str]) -> It
             kernels = [k for k in result.kernels if k.name == name]
             spent = sum(k.duration_ns * k.dispatches for k in kernels)
             times = sum(k.dispatches for k in kernels)
-            cells.append(
-                f"{times} x {format_quantity(spent / times, 'ns')} {100 * spent / total:4.0f} %" if kernels else "-"
-            )
+            share = 100 * spent / total if total else 0.0  # a program may have forged durations of zero
+            cells.append(f"{times} x {format_quantity(spent / times, 'ns')} {share:4.0f} %" if kernels else "-")
         yield f"{name:<{width}}" + "".join(f"  {text:>{size}}" for text in cells)
 
 

@@ -10,10 +10,21 @@ import pytest
 from profiling_samples import failure, kernel, result, target
 
 from hipsynth.core.documents import document_json
-from hipsynth.core.kernel_record import KernelRecord, MeasurementSource, Occupancy, Sampling, TimingBounds, Work
+from hipsynth.core.kernel_record import (
+    KernelRecord,
+    MeasurementSource,
+    Occupancy,
+    Sampling,
+    TimingBounds,
+    Traffic,
+    Work,
+)
 from hipsynth.profiling import metrics
 from hipsynth.profiling.metrics import bottleneck, uncertainty
 from hipsynth.profiling.reports import describe, numbers, terminal
+from hipsynth.profiling.reports.first_screen import render_screen
+from hipsynth.profiling.reports.memory_chart import draw_memory_chart
+from hipsynth.profiling.reports.rates import level_rates
 from hipsynth.profiling.uncertainty import expected_error
 from hipsynth.simulator.transfers import Transfer
 
@@ -287,6 +298,18 @@ def test_two_bandwidths_of_one_level_are_told_apart() -> None:
     assert "L1_ and L2_Cache_Bandwidth, the vendor's, a whole line a request" in said and len(said) <= 120
     measured = terminal.render_results([result(target("gfx942"), kernel("gfx942"))])
     assert "Rates beside peaks" not in measured
+
+
+@pytest.mark.parametrize(("arch", "device"), [("gfx90a", "mi250"), ("gfx942", "mi300x")])
+def test_a_forged_duration_of_zero_has_no_rates(arch: str, device: str) -> None:
+    forged = simulated({"hbm": 70.0}, arch, duration_ns=0.0, traffic=Traffic(1e6, 1e6, 0.0))
+    transfers = (Transfer("fill", 1, 1024, 0),)
+    results = [replace(result(target(arch), forged, replace(forged, name="other")), transfers=transfers)]
+    rates = {rate.level: rate for rate in level_rates(forged, device)}
+    assert rates["L1"].gbps is None and not rates["L1"].share
+    assert "copy" in terminal.render_results(results) and "copy" in render_screen(results, 100)
+    assert "no traffic" in draw_memory_chart(forged, device)
+    assert document_json(describe.result_document(results[0]))
 
 
 def test_all_counters_that_are_not_zero_are_shown_on_request() -> None:
