@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import hashlib
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -28,6 +26,7 @@ from hipsynth.profiling.lines.intermediate import add_intermediate_code
 from hipsynth.profiling.lines.line_table import FLAG
 from hipsynth.simulator import api, devices, label_model
 from hipsynth.simulator.build import build_program, compile_limits
+from hipsynth.simulator.identity import build_identity
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.simulator.opcodes import count_opcodes
 from hipsynth.simulator.run_folder import place_program
@@ -39,20 +38,6 @@ from hipsynth.toolchain import CompileLimits, sandbox
 
 USAGE_LINES = 8
 NO_KERNEL_LOADED = "no kernel in the file: no __global__ function, and none is loaded while it runs"
-TABLES = Path(api.__file__).parent / "isa"
-
-
-@functools.cache
-def build_identity() -> str:
-    """Hashes of the simulator's sources and tables, e.g. "0.1.0-1f2e3d4c-5b6a7988"; raises MissingDependency if not
-    built.
-
-    Changes with any of them, and so with what can run: for caches that hold failures, too. Labels carry the version.
-    """
-    digest = hashlib.sha256()
-    for path in sorted([*devices.FOLDER.glob("*.toml"), *TABLES.glob("*.toml")]):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return f"{api.core_version()}-{digest.hexdigest()[:8]}"
 
 
 class SimBackend:

@@ -30,6 +30,7 @@ from hipsynth.profiling.preview.launch import DeviceBuffer, DeviceLaunch, is_num
 from hipsynth.simulator import api
 from hipsynth.simulator.devices import DeviceTable
 from hipsynth.simulator.errors import reason_of_core
+from hipsynth.simulator.identity import build_identity
 from hipsynth.simulator.launch_record import (
     FILE,
     MOST_BYTES,
@@ -120,7 +121,7 @@ class HostRun:
         if files is None:
             return None
         text = host_text(whole_text)
-        identity = api.core_version(), toolchain.find_toolchain().identity
+        identity = build_identity(), toolchain.find_toolchain().identity
         limits = [KERNEL_SECONDS, HOST_SECONDS, MEMORY_BYTES]
         parts = [*identity, limits, self.flags, self.device.name, text, self.arguments, files]
         return cache_dir() / "launches" / hashlib.sha256(json.dumps(parts).encode()).hexdigest()

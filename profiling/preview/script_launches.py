@@ -34,6 +34,7 @@ from hipsynth.profiling.preview.record import (
 from hipsynth.simulator import api
 from hipsynth.simulator.build import write_text
 from hipsynth.simulator.devices import DeviceTable
+from hipsynth.simulator.identity import build_identity
 from hipsynth.simulator.launch_record import FILE, MOST_BYTES
 from hipsynth.simulator.run_folder import place_program
 from hipsynth.simulator.scripts.compiled_kernels import reuse_compiled
@@ -118,7 +119,7 @@ def _entry_of(project: Project, device: DeviceTable) -> Path | None:
     if files is None:
         return None
     text = project.sources[0].path.read_text(errors="surrogateescape")
-    versions = [api.core_version(), toolchain.find_toolchain().identity, package_versions()]
+    versions = [build_identity(), toolchain.find_toolchain().identity, package_versions()]
     parts = [*versions, SECONDS.kernels, SECONDS.host, device.name, text, project.arguments, files]
     return cache_dir() / "launches" / hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogateescape")).hexdigest()
 

@@ -19,7 +19,6 @@ from hipsynth.core.journal import Journal, read_records
 from hipsynth.core.reasons import TRANSIENT, Reason
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.core.workers import map_unordered
-from hipsynth.profiling.backends.sim import build_identity
 from hipsynth.profiling.survey.build import BuildResult, try_plans
 from hipsynth.profiling.survey.build_plan import SurveyedProgram
 from hipsynth.profiling.survey.collections_page import folder_provenance
@@ -34,6 +33,7 @@ from hipsynth.profiling.survey.shrink import command_line, propose_smaller, with
 from hipsynth.profiling.survey.sources import Folder, scan_folder
 from hipsynth.simulator import devices
 from hipsynth.simulator.budget_outcome import count_uncomputed
+from hipsynth.simulator.identity import build_identity
 from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
 from hipsynth.toolchain import sandbox
 

@@ -19,8 +19,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from hipsynth.core.files import write_whole
-from hipsynth.profiling.backends.sim import build_identity
 from hipsynth.profiling.uncertainty import classes, expected_error
+from hipsynth.simulator.identity import build_identity
 from hipsynth.simulator.native_core import Dispatch
 from hipsynth.toolchain import find_toolchain
 from studies.validation.frame import FOLDER, KERNELS, ComparisonRow, ComparisonTable, Study, list_studies

@@ -13,8 +13,8 @@ from hipsynth.core.reasons import TRANSIENT
 from hipsynth.core.run_status import RunStatus
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.backends.protocol import Target, TargetResult
-from hipsynth.profiling.backends.sim import build_identity
 from hipsynth.profiling.matrix.job import MatrixJob, hard_limit, label_sources, open_backend, results_of, run_job
+from hipsynth.simulator.identity import build_identity
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.toolchain import sandbox
 

@@ -15,8 +15,8 @@ from hipsynth.core.program import text_id
 from hipsynth.core.reasons import TRANSIENT, Reason
 from hipsynth.core.run_status import RunStatus
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.profiling.backends.sim import build_identity
 from hipsynth.simulator.devices import load_device
+from hipsynth.simulator.identity import build_identity
 from hipsynth.simulator.limits import SAMPLING_UNITS
 from hipsynth.source.names import base_name
 from hipsynth.toolchain import find_toolchain
