@@ -205,15 +205,16 @@ class AnalyticPredictor:
     ) -> AnalyticPrediction:
         """The corrected previews of a program on a device; `start`: when work on them began."""
         kernels = [*self.correct_previews(previews.previews, device), *map(unknown_kernel, previews.failures)]
-        outside = {kernel.name: kernel.out_of_bounds for kernel in kernels if kernel.out_of_bounds}
-        notes = replace(notes, general=(*notes.general, *itertools.starmap(_outside_note, outside.items())))
         return self.describe_program(kernels, notes, device, flags, time.monotonic() - start)
 
     def describe_program(
         self, kernels: Sequence[KernelPrediction], notes: LaunchNotes, device: str, flags: str, seconds: float
     ) -> AnalyticPrediction:
-        """The prediction of a program's kernels on a device, with what was assumed of it; `seconds`: of work."""
+        """The prediction of a program's kernels on a device, with what was assumed of it and what lies outside of its
+        arrays; `seconds`: of work."""
         arch = load_device(device).arch
+        outside = {kernel.name: kernel.out_of_bounds for kernel in kernels if kernel.out_of_bounds}
+        notes = replace(notes, general=(*notes.general, *itertools.starmap(_outside_note, outside.items())))
         lines = notes.lines
         if not is_recorded(device):
             lines = (*lines, f"{NO_RECORDING} ({arch}): durations are guesses within a factor of two")

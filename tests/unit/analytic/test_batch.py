@@ -78,6 +78,15 @@ def test_interpreted_variants_have_the_single_answers_exactly(build: tuple[str, 
         assert answer.interpolated == 0
 
 
+def test_rows_say_what_lies_outside_of_the_arrays() -> None:
+    source = SOURCE.replace("out[i] = x", "out[i + 24] = x")
+    variants = sweep_variants(["turns=1,2"], [BUILD], LaunchAssumptions(arguments=("65536",)))
+    predictor = AnalyticPredictor.load()
+    alone = predictor.predict(source, *BUILD, variants[0].question)
+    assert any(note.startswith("scale: 24 accesses lie outside") for note in alone.notes)
+    assert [answer.prediction.notes for answer in predict_variants(predictor, source, variants)] == [alone.notes] * 2
+
+
 def test_what_no_rule_describes_is_interpreted() -> None:
     interpreter = Interpreter(device_code(SOURCE, "gfx942", "-O3"), load_device("mi300x"))
     (made,) = find_launches(SOURCE, interpreter, ["16384"]).launches
