@@ -9,7 +9,7 @@ import functools
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hipsynth.simulator.devices import DeviceTable, architecture_fact, list_architectures, load_device
@@ -120,11 +120,12 @@ def locate_kernel(
         shares["L1"] /= _vl1d_overcount(device)
     shares["HBM"] = _memory_share(metrics, device)
     gflops = metrics.get(THROUGHPUT)
-    peak = compute_peak(gflops or 0.0, device, counters or {})
+    counts = counters or {}
+    peak = compute_peak(gflops or 0.0, device, counts)
     shares["compute"] = gflops / peak if gflops is not None else None
     used = {roof: share for roof, share in shares.items() if share is not None}
     roof = max(used, key=lambda name: used[name]) if used else None
-    return RooflinePosition(roof, used[roof] if roof else None, shares, roofline_points(metrics, limits))
+    return RooflinePosition(roof, used[roof] if roof else None, shares, roofline_points(metrics, limits, counts))
 
 
 def _vl1d_overcount(device: str) -> float:
@@ -179,8 +180,11 @@ def find_impossible_level(position: RooflinePosition, device: str) -> str:
     return ""
 
 
-def roofline_points(metrics: Mapping[str, float | None], limits: Ceilings) -> tuple[RooflinePoint, ...]:
-    """The kernel's points for a plot, one per level whose intensity is known and above zero."""
+def roofline_points(
+    metrics: Mapping[str, float | None], limits: Ceilings, counters: Mapping[str, float]
+) -> tuple[RooflinePoint, ...]:
+    """The kernel's points for a plot, one per level whose intensity is known and above zero; `counters`: those that
+    compute_peak() takes."""
     gflops = metrics.get(THROUGHPUT)
     points = []
     for level, (_, name) in LEVELS.items():
@@ -188,7 +192,7 @@ def roofline_points(metrics: Mapping[str, float | None], limits: Ceilings) -> tu
         if gflops is not None and intensity:
             if level == "L1":
                 intensity *= _vl1d_overcount(limits.device)
-            peak = compute_peak(gflops, limits.device, {})
+            peak = compute_peak(gflops, limits.device, counters)
             attainable = min(peak, intensity * limits.bandwidth[level])
             points.append(RooflinePoint(level, intensity, gflops, attainable))
     return tuple(points)
@@ -217,7 +221,8 @@ def describe_position(position: RooflinePosition) -> str:
 class PlottedKernel:
     """A kernel to plot: `series` tells apart versions or devices, `kind` is "predicted", "executed" or "measured".
 
-    `low` and `high` are the ends of its performance's interval in GFLOP/s, if there is one.
+    `low` and `high` are the ends of its performance's interval in GFLOP/s, if there is one; `counters`, where they are
+    known, tell of matrix units.
     """
 
     name: str
@@ -226,6 +231,7 @@ class PlottedKernel:
     series: str = ""
     low: float | None = None
     high: float | None = None
+    counters: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -314,7 +320,7 @@ def _list_roofs(device: str, limits: Ceilings) -> tuple[Bandwidth, ...]:
 
 def _plotted_points(kernel: PlottedKernel, limits: Ceilings) -> list[PlottedPoint]:
     facts = kernel.name, kernel.series, kernel.kind, kernel.low, kernel.high
-    points = [point for point in roofline_points(kernel.metrics, limits) if point.gflops > 0]
+    points = [point for point in roofline_points(kernel.metrics, limits, kernel.counters) if point.gflops > 0]
     return [PlottedPoint(*facts, point.level, point.intensity, point.gflops, point.attainable) for point in points]
 
 

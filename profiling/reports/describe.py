@@ -51,7 +51,10 @@ def profile_document(
 def result_document(result: TargetResult, what_if: bool = False) -> ProfileResult:
     """One entry of `results` of a profile; metrics are the paper's twelve, in physical units."""
     lines = {line.symbol: line for line in result.lines}
-    plotted = [roofline.PlottedKernel(kernel.name, kernel.metrics, kernel.source.kind) for kernel in result.launches]
+    plotted = [
+        roofline.PlottedKernel(kernel.name, kernel.metrics, kernel.source.kind, counters=kernel.counters)
+        for kernel in result.launches
+    ]
     return ProfileResult(
         budget=result.spending or None,
         transfers=result.transfers or None,

@@ -82,6 +82,11 @@ def test_matrix_kernels_are_judged_by_the_matrix_units() -> None:
     assert found.share == pytest.approx(650_000 / peaks["FP16 matrix"])
     slow = roofline.locate_kernel({**metrics, "HBM_GFLOPS": 60_000.0}, "mi300x", counters)
     assert slow.share == pytest.approx(60_000 / peaks["FP16 matrix"])
+    allowed = min(peaks["FP16 matrix"], 500 * roofline.device_ceilings("mi300x").bandwidth["HBM"])
+    assert allowed > roofline.device_ceilings("mi300x").peak
+    assert [point.attainable for point in slow.points] == [pytest.approx(allowed)]
+    plotted = roofline.PlottedKernel("k", {**metrics, "HBM_GFLOPS": 60_000.0}, counters=counters)
+    assert roofline.plot_kernels("mi300x", [plotted]).points[0].attainable == pytest.approx(allowed)
 
 
 def test_unknown_values_are_reported() -> None:
