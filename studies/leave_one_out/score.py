@@ -51,13 +51,6 @@ def find_error_quantile(divided: Divided, share: float) -> float:
     return weighted[-1][0]
 
 
-def measure_share_within(divided: Divided, limit: float) -> float:
-    """The share of the figures whose error is at most `limit`, if every kind weighs the same."""
-    return statistics.fmean(
-        statistics.fmean(compute_error_size(figure) <= limit for figure in figures) for figures in divided.values()
-    )
-
-
 @dataclass(frozen=True)
 class TimeErrors:
     """Errors of times in per cent. `mape`, `median`: over the kinds' mean errors; `bias`: mean of the logarithms."""

@@ -84,7 +84,6 @@ def test_kinds_weigh_the_same_in_quantiles() -> None:
     assert score.find_error_quantile(kinds, 0.5) == pytest.approx(1) and score.find_error_quantile(
         kinds, 0.8
     ) == pytest.approx(50)
-    assert score.measure_share_within(kinds, 10) == 0.5
 
 
 def streams(count: int, ratio: float, device: str = "mi250", **counted: float) -> dict[str, Any]:
