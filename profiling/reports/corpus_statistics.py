@@ -107,7 +107,7 @@ def metric_quantiles(rows: pa.Table, metric: str) -> MetricQuantiles:
 
 
 def count_duplicates(rows: pa.Table) -> DuplicateCounts:
-    """Numbers of items whose twelve metrics equal those of an earlier item on the same target: within and across
+    """Numbers of kernels whose twelve metrics equal those of an earlier one on the same target: within and across
     lineages."""
     keys = ["lineage", "arguments", "arch", "flags", "device", "kernel_index", *metrics.paper_ids()]
     key_columns = [key for key in keys if key in rows.column_names]

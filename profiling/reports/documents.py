@@ -356,7 +356,7 @@ class FailureCounts:
 
 @dataclass(frozen=True)
 class DuplicateCounts:
-    """Items whose twelve metrics equal those of an earlier item on the same target, within and across lineages."""
+    """Kernels whose twelve metrics equal those of an earlier one on the same target, within and across lineages."""
 
     same_lineage: int
     other_lineage: int

@@ -59,8 +59,7 @@ def _average_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def score_metric(truths: Sequence[float | None], predictions: Sequence[float | None]) -> MetricScores:
-    """Scores of one metric: `n`, `zeros` (true values of 0), the shares of RULES, `median_rel_error`,
-    `rank_correlation`."""
+    """Scores of one metric: `n`, `zeros` (true values of 0), the shares of RULES, `median_rel_error`, `spearman`."""
     pairs = [(t, p) for t, p in zip(truths, predictions, strict=True) if t is not None]
     errors = [relative_error(t, p) for t, p in pairs]
     rounded = [relative_error(round(t, 3), None if p is None else round(p, 3)) for t, p in pairs]
