@@ -14,8 +14,8 @@ from hipsynth.tuning.optimize.analysis.program_model import read_program
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, measurement_of_trial
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
-from hipsynth.tuning.optimize.verification.check_sizes import candidate_arguments, divide_sizes
-from hipsynth.tuning.optimize.verification.checks import check_precision
+from hipsynth.tuning.optimize.verification.check_sizes import candidate_arguments, divide_sizes, draw_edges
+from hipsynth.tuning.optimize.verification.checks import _list_larger, check_precision
 from hipsynth.tuning.optimize.verification.repeated_runs import check_repeated_calls
 from hipsynth.tuning.optimize.verification.support import run_both
 from hipsynth.tuning.optimize.verification.timed_size import (
@@ -26,6 +26,7 @@ from hipsynth.tuning.optimize.verification.timed_size import (
 )
 from hipsynth.tuning.optimize.verification.verify import Verification, Verifier
 from hipsynth.tuning.trial import Tolerance, run_trial, target_of
+from hipsynth.tuning.trial.source_constants import ConstantSetting
 
 PROGRAM = r"""
 #include <hip/hip_runtime.h>
@@ -97,6 +98,11 @@ CHEATS = {
         "outside_kernels",
         "copies and fills move more",
     ),
+    "work that is the same in each round made once before them": (
+        PROGRAM.replace(LAUNCH + LAUNCH, LAUNCH + 2 * LAUNCH.replace(", n);", ", 0);")),
+        "repeated_launches",
+        "differs",
+    ),
     "a launch left out": (PROGRAM.replace(LAUNCH, "", 1), "repeated_launches", "fewer kernels"),
     "part of the output left out": (body(BODY.replace("i < n", "i < n / 2", 1)), "outputs_equal", "differs"),
     "a narrower type within the tolerance": (
@@ -155,6 +161,34 @@ def test_what_no_longer_calculates_twice_has_not_lost_precision(changed: str, pa
     checked = Verifier(original, target_of("gfx942"), [("250",)], Tolerance("double", 1e-6, "a test"))
     check = check_precision(checked, original.replace(TWICE, changed))
     assert check.passed is passed and ("floats where" in check.detail) is not passed
+
+
+SUMS = """__global__ void squares(const float* in, float* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  double sum = 0.0;
+  for (int k = 0; k < 8; ++k) { double x = i + k < n ? in[i + k] : 0.0f; sum += x * x; }
+  if (i < n) out[i] = sum;
+}
+__global__ void cubes(const float* in, float* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  double sum = 0.0;
+  for (int k = 0; k < 99; ++k) { double x = i + k < n ? in[i + k] : 0.0f; sum += x * x * x; }
+  if (i < n) out[i] += sum;
+}
+"""
+BOTH_SUMS = "".join(LAUNCH.replace("smooth", name) for name in ("squares", "cubes"))
+SUMMING = PROGRAM.replace("int main", f"{SUMS}int main").replace(LAUNCH, LAUNCH + BOTH_SUMS, 1)
+
+
+def test_precision_is_that_of_each_kernel() -> None:
+    """The second of three kernels has a small part of the program's doubles."""
+    target, tolerance = target_of("gfx942"), Tolerance("float", 2e-5, "a test")
+    checked = Verifier(SUMMING, target, [("250",)], tolerance)
+    narrower = SUMMING.replace("double sum", "float sum", 1).replace("double x", "float x", 1)
+    assert narrower.count("double") == SUMMING.count("double") - 2
+    check = check_precision(checked, narrower)
+    assert check.passed is False and "floats where" in check.detail
+    assert check_precision(checked, SUMMING.replace("sum += x * x;", "sum = fma(x, x, sum);")).passed
 
 
 SKIPS = body(BODY.replace("i < n", "i < (n > 1000 ? 64 : n)", 1))
@@ -289,6 +323,29 @@ def test_both_calls_of_a_main_keep_what_they_leave() -> None:
     verifier = Verifier(ROOMY, target_of("gfx942"), [("160", "256")], Tolerance("float", 2e-5, "a test"))
     check = check_repeated_calls(verifier, ROOMY.replace("in[i] * 0.3f + 0.1f", "(in[i] + 0.1f / 0.3f) * 0.3f"))
     assert check.passed and check.error > 0, check
+
+
+FACTORS = """int main(int argc, char** argv) {
+  int n = argc > 1 ? atoi(argv[1]) : 1 << 16, radius = argc > 2 ? atoi(argv[2]) : 4;
+  float alpha = argc > 3 ? atof(argv[3]) : 1.0f;
+}"""
+
+
+def test_edges_change_one_argument_each() -> None:
+    [small, other, scaled] = draw_edges(FACTORS, ("4096", "4"), 7)
+    assert 1 <= int(small[0]) <= 7 and small[1:] == ("4", "1.0")
+    assert other[0] == "4096" and other[1] in ("3", "5") and scaled == ("4096", "4", "1.5")
+    assert draw_edges("int main() {}", (ConstantSetting("N", 64, 64),), 7) == []
+
+
+def test_larger_sizes_are_those_that_can_be_executed() -> None:
+    timed = [SimpleNamespace(exact_s=0.3, arguments=())] * 2
+    source = SimpleNamespace(original=FACTORS, timed=timed, most_exact_s=5.0)
+    assert list(_list_larger(source)) == [(str(1 << 17), "4")]  # type: ignore[arg-type]
+    source.most_exact_s = 60.0
+    assert list(_list_larger(source)) == [(str(1 << 19), "4")]  # type: ignore[arg-type]
+    source.timed = None
+    assert list(_list_larger(source)) == []  # type: ignore[arg-type]
 
 
 def test_sizes_come_from_the_header_and_the_defaults() -> None:

@@ -45,6 +45,7 @@ ON_DEVICE = frozenset({"device_to_device", "fill"})
 NARROW = ("F16", "BF16", "I8", "XF32", "F8")
 FAST_MATH = ("-ffast-math", "-ffinite-math-only", "-Ofast")  # with these, compilers assume that there are no infinities
 LARGER, LARGER_SHARE = (8, 4, 2), 0.2  # factors of the timed size; of the price at which outputs are compared there
+SAME_WORK = 0.75  # of the arithmetic that is gone
 EXACT_ONLY = frozenset({Family.SMALL, Family.INFINITE})
 
 
@@ -54,8 +55,9 @@ def check_precision(source: TrialSource, text: str) -> VerificationCheck:
     before, after = run_both(source, text, conditions)
     if _count_operations(after, "F16") > _count_operations(before, "F16"):
         return VerificationCheck("precision", False, "it calculates with halves where the original does not")
-    if _count_doubles(after) < 0.5 * _count_doubles(before) and _count_floats(after) > _count_floats(before):
-        return VerificationCheck("precision", False, "it calculates with floats where the original uses doubles")
+    for ours, theirs in ((before, after), *_pair_kernels(before, after)):
+        if _calculates_with_floats(ours, theirs):
+            return VerificationCheck("precision", False, "it calculates with floats where the original uses doubles")
     wider = [kind for kind in NARROW if _count_products(after, kind) > _count_products(before, kind)]
     exact = _list_half_products(source, before) if wider else {}
     if any(_count_products(after, kind, exact) > _count_products(before, kind, exact) for kind in wider):
@@ -221,6 +223,26 @@ def _host_writes(trial: Trial) -> float:
 def _moved_bytes(trial: Trial) -> float:
     """Bytes copied within the device, or filled, by the runtime."""
     return sum(transfer.bytes for transfer in trial.transfers if transfer.kind in ON_DEVICE)
+
+
+def _calculates_with_floats(before: Trial, after: Trial) -> bool:
+    """Whether half of the arithmetic in doubles is gone and there is more in floats, conversions included; or nearly as
+    much more without them: a function of a float, such as a square root, takes a tenth of the instructions."""
+    lost = _count_doubles(before) - _count_doubles(after)
+    gained = _count_operations(after, "F32") - _count_operations(before, "F32")
+    more = _count_floats(after) > _count_floats(before) or gained >= SAME_WORK * lost
+    return lost > 0.5 * _count_doubles(before) and more
+
+
+def _pair_kernels(before: Trial, after: Trial) -> Iterator[tuple[Trial, Trial]]:
+    """Both trials with one kernel alone, for each that both have."""
+    for name in dict.fromkeys(original_name(kernel.name) for kernel in before.kernels):
+        ours, theirs = (
+            replace(trial, kernels=tuple(each for each in trial.kernels if original_name(each.name) == name))
+            for trial in (before, after)
+        )
+        if theirs.kernels:
+            yield ours, theirs
 
 
 def _count_doubles(trial: Trial) -> float:
