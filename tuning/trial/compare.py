@@ -15,6 +15,7 @@ from hipsynth.tuning.trial.unordered_outputs import (
     OutputName,
     UnorderedOutputs,
     find_broken_record,
+    find_crossed_border,
     holds_same_words,
     outputs_by_name,
 )
@@ -183,6 +184,8 @@ def _compare_outputs(
         exact = False
         label = f"{_describe_name(name)} of {data_before.bytes} bytes"
         if name in unordered.names and holds_same_words(before, after, number, theirs[name]):
+            if find_crossed_border(before, after, number, theirs[name], unordered):
+                return TrialComparison(False, False, worst, f"{label} has words at places that no order gives them")
             continue
         allowed = tolerance.for_output(data_before)
         if data_before.bytes != other.bytes or not allowed.kind:

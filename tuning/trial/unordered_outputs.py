@@ -4,8 +4,8 @@ that belong together must stay together."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from hipsynth.tuning.trial.run import Trial
 
 OutputName = tuple[str, int]  # kind and index
 Words = np.ndarray[Any, np.dtype[np.uint32]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
 MOST_WIDTH = 16  # words of a structure
 _UNCOMPARED = frozenset({"host_writes"})  # a number without contents
 
@@ -29,10 +30,12 @@ class OutputRecord:
 
 @dataclass(frozen=True)
 class UnorderedOutputs:
-    """Outputs whose words may be in another order, and which of these keep together."""
+    """Outputs whose words may be in another order, and which of these keep together. `borders`: of an output, the
+    places between two of its words that none crosses in any known order."""
 
     names: frozenset[OutputName] = frozenset()
     records: tuple[OutputRecord, ...] = ()
+    borders: Mapping[OutputName, Flags] = field(default_factory=dict, compare=False)
 
 
 ALL_ORDERED = UnorderedOutputs()
@@ -63,10 +66,15 @@ def permuted_outputs(one: Trial, other: Trial) -> frozenset[OutputName]:
 
 
 def find_unordered(
-    one: Trial, other: Trial, types: ParameterTypes | None, names: Iterable[OutputName]
+    one: Trial,
+    other: Trial,
+    types: ParameterTypes | None,
+    names: Iterable[OutputName],
+    more: Sequence[Trial] = (),
 ) -> UnorderedOutputs:
     """The outputs `names`, which two runs of a program leave in different orders, with what keeps together in both:
-    places of two outputs of one length, and the words of structures and vectors."""
+    places of two outputs of one length, the words of structures and vectors, and those of an interval, as a bucket is.
+    `more`: runs in other orders, for which intervals hold, too."""
     permuted = sorted(set(names) & permuted_outputs(one, other))
     places = outputs_by_name(one)
     records = [OutputRecord(pair) for pair in itertools.combinations(permuted, 2)]
@@ -75,7 +83,43 @@ def find_unordered(
             widths = (OutputRecord((name,), width) for width in range(2, MOST_WIDTH + 1))
             records += itertools.islice((record for record in widths if _keeps_together(one, other, record)), 1)
     lasting = tuple(record for record in records if _keeps_together(one, other, record))
-    return UnorderedOutputs(frozenset(names), lasting)
+    borders = {name: _find_borders(name, one, [other, *more]) for name in permuted}
+    return UnorderedOutputs(frozenset(names), lasting, borders)
+
+
+def _find_borders(name: OutputName, one: Trial, others: Sequence[Trial]) -> Flags:
+    [words] = _read_columns(one, (name,))
+    orders = [column for trial in others for column in _read_columns(trial, (name,))]
+    same = [_find_equal_prefixes(words, order) for order in orders if len(order) == len(words)]
+    return np.logical_and.reduce([prefixes for prefixes in same if prefixes[-1]])
+
+
+def _find_equal_prefixes(one: Words, other: Words) -> Flags:
+    """For each number of words, whether both begin with so many that are the same, in any order."""
+    difference = np.cumsum(_mix(one) - _mix(other))
+    return np.concatenate(([True], difference == 0))
+
+
+def _mix(words: Words) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """A digest of each word, of which sums differ where words do."""
+    mixed = (words.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def find_crossed_border(before: Trial, after: Trial, mine: int, other: int, unordered: UnorderedOutputs) -> bool:
+    """Whether words of an output, by its places in both trials, left their interval. Where a few words are at one place
+    in every order, the border may be on either side of them."""
+    output = before.outputs[mine]
+    borders = unordered.borders.get((output.kind, output.index))
+    words = [(trial.recorded or {}).get(place) for trial, place in ((before, mine), (after, other))]
+    if borders is None or words[0] is None or words[1] is None or 4 * (len(borders) - 1) != len(words[0]):
+        return False
+    same = _find_equal_prefixes(*(np.frombuffer(data, np.uint32) for data in words if data is not None))
+    starts = borders & ~np.concatenate(([False], borders[:-1]))
+    group = np.cumsum(starts)
+    return len(np.unique(group[borders & same])) < int(starts.sum())
 
 
 def find_broken_record(before: Trial, after: Trial, unordered: UnorderedOutputs) -> str:

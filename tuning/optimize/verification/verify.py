@@ -36,6 +36,7 @@ from hipsynth.tuning.trial import (
 from hipsynth.tuning.trial.output_elements import list_elements, may_hold_halves
 from hipsynth.tuning.trial.search_clock import LEAST_RUN_S, Clock
 from hipsynth.tuning.trial.source_constants import sets_constants
+from hipsynth.tuning.trial.unordered_outputs import OutputName
 
 RECORD_BYTES = 64 << 20
 MOST_SIZES = 3
@@ -286,14 +287,22 @@ class Verifier:
         for name in others[:1]:
             trial = run_trial(self.original, replace(self.target, device=name), conditions)
             if trial.ok and (names := differing_outputs(reference, trial)):
-                return find_unordered(reference, trial, self.tolerance.types, names)
+                return self._describe_orders(conditions, trial, names)
         arch, device = MANY_CHIPLETS
         if self.target.device == device:
             return UnorderedOutputs()
         # Devices of one architecture may share an order; on eight chiplets there is another one.
         trial = run_trial(self.original, replace(self.target, arch=arch, device=device), conditions)
         names = permuted_outputs(reference, trial) if trial.ok else frozenset()
-        return find_unordered(reference, trial, self.tolerance.types, names)
+        return self._describe_orders(conditions, trial, names)
+
+    def _describe_orders(self, conditions: Conditions, trial: Trial, names: frozenset[OutputName]) -> UnorderedOutputs:
+        """What keeps together in `trial`, in the usual order, and in that of plain execution or of the timing model."""
+        if not names:
+            return UnorderedOutputs()
+        reference = self.reference_trial(conditions)
+        again = self.reference_trial(replace(conditions, count=not conditions.count))
+        return find_unordered(reference, trial, self.tolerance.types, names, [again] if again.ok else [])
 
     def _why_not_exact(self, conditions: Conditions, error: float, why: str) -> str:
         if self._unordered_outputs(conditions).names and not error:
