@@ -8,6 +8,7 @@ from pathlib import Path
 
 RECORD_FILE = "hipsynth-outputs.bin"  # in the program's folder
 MOST_OUTPUTS = 4098  # the runtime library keeps 4096, one digest of what came after them, and one of what it watched
+MOST_USES = 16  # of an allocation that are listed
 MOST_RECORDED = 256 << 20  # bytes
 
 
@@ -148,10 +149,12 @@ class Observation(MemoryChanges):
 
 @dataclass(frozen=True)
 class BufferUse:
-    """A kernel, by its symbol, and the number of the parameter that an allocation was passed as."""
+    """A kernel, by its symbol, and the number of the parameter that an allocation was passed as. `last`: the number of
+    the last such launch among launches, copies to or within the device, and fills."""
 
     kernel: str
     parameter: int
+    last: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -160,7 +163,9 @@ class Output:
     "rest" of very many; "host_writes" has no contents, and its number in `bytes`.
 
     `index` counts copies, and buffers in the order of their allocation; that of a variable is a hash of its name.
-    `recorded` of the bytes were kept. `uses`: of the allocation, up to 16.
+    `recorded` of the bytes were kept. `uses`: of the allocation, up to MOST_USES. Of a buffer, `uploaded` are the bytes
+    that were copied to it from the host, and `written_at` is the number of the last copy to it, or fill, as in `uses`.
+    A copy of one piece of memory is that at `offset` in the buffer with the index `source`.
     """
 
     kind: str
@@ -169,3 +174,7 @@ class Output:
     recorded: int
     digest: str
     uses: tuple[BufferUse, ...] = field(default=(), compare=False)  # by which kernels, whatever they are called
+    uploaded: int = field(default=0, compare=False)
+    written_at: int = field(default=0, compare=False)
+    source: int = field(default=-1, compare=False)
+    offset: int = field(default=0, compare=False)

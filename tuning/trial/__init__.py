@@ -14,9 +14,9 @@ from hipsynth.tuning.trial.compare import (
     compare_trials,
     describe_other_texts,
     replace_printed_times,
-    same_allocations,
     same_words,
 )
+from hipsynth.tuning.trial.paired_buffers import find_uploaded_results, same_allocations
 from hipsynth.tuning.trial.run import Conditions, Trial, run_trial, target_of
 from hipsynth.tuning.trial.trial_cache import AT_ONCE, TrialCache, map_at_once
 from hipsynth.tuning.trial.unordered_outputs import (
@@ -40,6 +40,7 @@ __all__ = [
     "describe_other_texts",
     "differing_outputs",
     "find_unordered",
+    "find_uploaded_results",
     "map_at_once",
     "permuted_outputs",
     "replace_printed_times",

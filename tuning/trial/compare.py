@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from hipsynth.simulator.observation import Elements, Output
 from hipsynth.tuning.trial.output_elements import ParameterTypes
+from hipsynth.tuning.trial.paired_buffers import list_orders
 from hipsynth.tuning.trial.rounding import ROUNDINGS, NumberDifference, compare_numbers
 from hipsynth.tuning.trial.run import Trial
 from hipsynth.tuning.trial.unordered_outputs import (
@@ -89,12 +90,13 @@ def compare_trials(
 ) -> TrialComparison:
     """Compares exit codes, texts, launches and outputs of two exact trials.
 
-    Where `after` makes the allocations of `before`, perhaps followed by more, the contents of each are compared; else
-    what is copied to the host is. `texts=False` leaves out exit codes and texts, for inputs drawn again: a program's
-    own check compares with the inputs that it made. `unordered`: outputs whose words may be in
-    another order. `nudged`: the first program with inputs whose last bits were moved, so that each number is allowed
-    what such a bit may change in it, `roundings` times (None: as often as its type allows). `more_allocations=False`:
-    where `after` makes more, they are not all at its end.
+    Where `after` makes the allocations of `before`, perhaps followed by more, the contents of each are compared, but
+    for steps on the way to results; else what is copied to the host is, and what kernels write in the same parameters.
+    `texts=False` leaves out exit codes and texts, for inputs drawn again: a program's own check compares with the
+    inputs that it made. `unordered`: outputs whose words may be in another order. `nudged`: the first program with
+    inputs whose last bits were moved, so that each number is allowed what such a bit may change in it, `roundings`
+    times (None: as often as its type allows). `more_allocations=False`: where `after` makes more, they are not all at
+    its end.
     """
     for name, trial in (("the original", before), ("the changed program", after)):
         if not trial.ok:
@@ -105,8 +107,9 @@ def compare_trials(
         return TrialComparison(False, False, reason=describe_other_texts(before, after))
     if before.kernels and not after.kernels:
         return TrialComparison(False, False, reason="it launches no kernel")
-    alike = same_allocations(before, after, more_allocations)
-    comparison = _compare_outputs(before, after, tolerance, unordered, (nudged, roundings), alike)
+    orders = list_orders(before, after, tolerance.types or ParameterTypes(), more_allocations)
+    comparisons = (_compare_outputs(*order, tolerance, unordered, (nudged, roundings)) for order in orders)
+    comparison = _choose_comparison(comparisons)
     if not texts or not comparison.equal or before.texts == after.texts:
         return comparison
     if comparison.exact:
@@ -160,17 +163,24 @@ def replace_printed_times(text: str, other: str, retimed: str) -> str:
     return "".join(a if place % 2 and a != c else b for place, (a, b, c) in rows)
 
 
+def _choose_comparison(comparisons: Iterable[TrialComparison]) -> TrialComparison:
+    """The first comparison that holds, else the first one."""
+    failed: list[TrialComparison] = []
+    for comparison in comparisons:
+        if comparison.equal:
+            return comparison
+        failed.append(comparison)
+    return failed[0]
+
+
 def _compare_outputs(
     before: Trial,
     after: Trial,
     tolerance: Tolerance,
     unordered: UnorderedOutputs,
     nudged: Nudged,
-    alike: bool,
 ) -> TrialComparison:
     ours, theirs = outputs_by_name(before), outputs_by_name(after)
-    if not alike and any(kind == "copy" for kind, _ in ours):
-        ours, theirs = ({name: at for name, at in row.items() if name[0] != "buffer"} for row in (ours, theirs))
     missing = [name for name in ours if name not in theirs and name[0] != "variable"]
     more = [name for name in theirs if name not in ours and name[0] not in _OF_THE_DEVICE]
     if missing or more:
@@ -201,14 +211,6 @@ def _compare_outputs(
 
 def _describe_name(name: OutputName) -> str:
     return "a variable of the device" if name[0] == "variable" else f"{name[0]} {name[1]}"
-
-
-def same_allocations(before: Trial, after: Trial, more: bool = True) -> bool:
-    """Whether `after` makes the allocations of `before`, perhaps followed by `more`."""
-    sizes = [
-        {output.index: output.bytes for output in trial.outputs if output.kind == "buffer"} for trial in (before, after)
-    ]
-    return sizes[0].items() <= sizes[1].items() if more else sizes[0] == sizes[1]
 
 
 def _compare_recorded(

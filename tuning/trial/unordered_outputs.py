@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from hipsynth.tuning.trial.output_elements import ParameterTypes
+from hipsynth.tuning.trial.paired_buffers import UNCOMPARED
 from hipsynth.tuning.trial.run import Trial
 
 OutputName = tuple[str, int]  # kind and index
 Words = np.ndarray[Any, np.dtype[np.uint32]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 MOST_WIDTH = 16  # words of a structure
-_UNCOMPARED = frozenset({"host_writes"})  # a number without contents
+_UNCOMPARED = frozenset({"host_writes", UNCOMPARED})  # a number without contents; what is left out
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,11 @@ def find_unordered(
 def _find_borders(name: OutputName, one: Trial, others: Sequence[Trial]) -> Flags:
     [words] = _read_columns(one, (name,))
     orders = [column for trial in others for column in _read_columns(trial, (name,))]
-    same = [_find_equal_prefixes(words, order) for order in orders if len(order) == len(words)]
-    return np.logical_and.reduce([prefixes for prefixes in same if prefixes[-1]])
+    borders = np.ones(len(words) + 1, np.bool_)
+    for order in orders:
+        same = _find_equal_prefixes(words, order) if len(order) == len(words) else borders
+        borders = borders & same if same[-1] else borders
+    return borders
 
 
 def _find_equal_prefixes(one: Words, other: Words) -> Flags:
@@ -124,8 +128,9 @@ def find_crossed_border(before: Trial, after: Trial, mine: int, other: int, unor
 
 def find_broken_record(before: Trial, after: Trial, unordered: UnorderedOutputs) -> str:
     """What no longer keeps together in a changed program; "" if all does."""
+    compared = outputs_by_name(before)
     for record in unordered.records:
-        if not _keeps_together(before, after, record):
+        if compared.keys() >= set(record.names) and not _keeps_together(before, after, record):
             places = " and ".join(f"{kind} {index}" for kind, index in record.names)
             return f"{places}: words that belong together are separated"
     return ""

@@ -134,6 +134,7 @@ hipError_t copy_block(Runtime& rt, Place dst, Place src, Block block, hipMemcpyK
         if (engine == Timeline::Engine::to_host) rt.recorder.copied_to_host();
         if (engine == Timeline::Engine::to_device && rt.device) rt.device->empty_l2();
         if (rt.trial.on()) observe(rt, engine, dst, src, block);
+        if (to_side == Side::device) rt.trial.written_by_command(dst.base);
         rt.trial.after_operation();
         if (engine != Timeline::Engine::none) rt.results.add_transfer(transfer(engine), bytes, ns);
         rt.occupy(engine, 1, ns, blocking);
@@ -166,6 +167,7 @@ hipError_t fill_block(Runtime& rt, Place dst, uint32_t value, unsigned element, 
             fill_row(to, value, element, block.width);
           }
         });
+        rt.trial.written_by_command(dst.base);
         rt.trial.after_operation();
         rt.results.add_transfer(Transfer::fill, bytes, ns);
         rt.occupy(Timeline::Engine::on_device, 1, ns);

@@ -45,10 +45,10 @@ std::string Trial::Digest::text() const {
   return out;
 }
 
-void Trial::keep(const char* kind, uint64_t index, const Digest& digest, uint64_t recorded, const Uses& uses,
+void Trial::keep(const char* kind, uint64_t index, const Digest& digest, uint64_t recorded, const Origin& origin,
                  uint64_t submission) {
   if (entries_.size() < kKeptEntries) {
-    entries_.push_back({kind, index, digest.bytes(), recorded, digest.text(), uses, submission});
+    entries_.push_back({kind, index, digest.bytes(), recorded, digest.text(), origin, submission});
   } else {
     const std::string text = digest.text();
     rest_.add(text.data(), text.size());
@@ -77,7 +77,7 @@ void Trial::allocated(void* p, size_t bytes, bool device) {
   if (!on() || p == nullptr) return;
   if (options_.poison != 0) fill(static_cast<char*>(p), bytes, options_.poison);
   const auto start = reinterpret_cast<uint64_t>(p);
-  Buffer& buffer = buffers_[start] = {.index = allocations_++, .bytes = bytes, .device = device};
+  Buffer& buffer = buffers_[start] = {.index = allocations_++, .start = start, .bytes = bytes, .device = device};
   if (options_.watch && device) buffer.state = digest_of(start, buffer);
 }
 
@@ -89,7 +89,7 @@ void Trial::released(const void* p) {
     Digest digest;
     const char* data = static_cast<const char*>(p);
     digest.add(data, found->second.bytes);
-    keep("buffer", found->second.index, digest, record(data, found->second.bytes), found->second.uses);
+    keep("buffer", found->second.index, digest, record(data, found->second.bytes), found->second.origin);
   }
   buffers_.erase(found);
 }
@@ -116,20 +116,30 @@ void Trial::variable(const std::string& name, const char* data, size_t bytes) {
 
 void Trial::copied_to_host(const char* data, size_t bytes, const void* from) {
   if (!options_.outputs) return;
-  if (copy_.bytes() == 0) copied_from_ = reinterpret_cast<uint64_t>(from);
+  const auto place = reinterpret_cast<uint64_t>(from);
+  if (copy_.bytes() == 0) copied_from_ = place;
+  copies_piece_ = copy_.bytes() == 0 || (copies_piece_ && place == copied_from_ + copy_.bytes());
   copy_.add(data, bytes);
   copy_recorded_ += record(data, bytes);
 }
 
 void Trial::end_of_copy(uint64_t submission) {
   if (copy_.bytes() == 0) return;
-  const Buffer* from = buffer_at(copied_from_);
-  keep("copy", copies_++, copy_, copy_recorded_, from == nullptr ? Uses() : from->uses, submission);
+  Origin origin;
+  if (const Buffer* from = buffer_at(copied_from_); from != nullptr) {
+    origin.uses = from->origin.uses;
+    if (copies_piece_) origin.source = static_cast<int64_t>(from->index);
+    origin.offset = copied_from_ - from->start;
+  }
+  keep("copy", copies_++, copy_, copy_recorded_, origin, submission);
   copy_ = Digest();
   copy_recorded_ = 0;
 }
 
 void Trial::copied_to_device(char* data, size_t bytes, bool continues) {
+  if (Buffer* buffer = buffer_at(reinterpret_cast<uint64_t>(data)); buffer != nullptr) {
+    buffer->origin.uploaded += bytes;
+  }
   if (!options_.redraw.on() && !options_.poison_results) return;
   inputs_ += !continues;
   Buffer* buffer = buffer_at(reinterpret_cast<uint64_t>(data));
@@ -138,6 +148,13 @@ void Trial::copied_to_device(char* data, size_t bytes, bool continues) {
   if (buffer == nullptr) return;
   buffer->drawn = true;
   if (buffer->input == 0) buffer->input = inputs_;
+}
+
+void Trial::written_by_command(const void* start) {
+  ++commands_;
+  if (Buffer* buffer = buffer_at(reinterpret_cast<uint64_t>(start)); buffer != nullptr) {
+    buffer->origin.written_at = commands_;
+  }
 }
 
 // The allocation that holds an address, or null.
@@ -155,6 +172,7 @@ Elements Trial::elements_of(const Buffer& buffer) const {
 }
 
 void Trial::note_uses(const KernelInfo& kernel, const std::vector<uint8_t>& arguments) {
+  ++commands_;
   for (size_t i = 0; i < kernel.args.size(); ++i) {
     const KernelArg& arg = kernel.args[i];
     uint64_t address = 0;
@@ -162,7 +180,10 @@ void Trial::note_uses(const KernelInfo& kernel, const std::vector<uint8_t>& argu
     if (arg.offset + sizeof address > arguments.size()) continue;
     std::memcpy(&address, arguments.data() + arg.offset, sizeof address);
     Buffer* buffer = buffer_at(address);
-    if (buffer != nullptr && buffer->uses.size() < kMostUses) buffer->uses.emplace(kernel.symbol, i);
+    if (buffer == nullptr) continue;
+    Uses& uses = buffer->origin.uses;
+    const std::pair use(kernel.symbol, i);
+    if (uses.size() < kMostUses || uses.contains(use)) uses[use] = commands_;
   }
 }
 
@@ -279,11 +300,17 @@ std::string Trial::render() {
     out += "{\"kind\": \"" + e.kind + "\", \"index\": " + std::to_string(e.index) +
            ", \"bytes\": " + std::to_string(e.bytes) + ", \"recorded\": " + std::to_string(e.recorded) +
            ", \"digest\": \"" + e.digest + "\", \"uses\": [";
-    for (const auto& [kernel, parameter] : e.uses) {
+    for (const auto& [use, last] : e.origin.uses) {
       out += (out.back() == '[' ? "" : ", ");
-      out += "{\"kernel\": " + json_string(kernel) + ", \"parameter\": " + std::to_string(parameter) + "}";
+      out += "{\"kernel\": " + json_string(use.first) + ", \"parameter\": " + std::to_string(use.second) +
+             ", \"last\": " + std::to_string(last) + "}";
     }
-    out += "]}";
+    out += "], \"uploaded\": " + std::to_string(e.origin.uploaded) +
+           ", \"written_at\": " + std::to_string(e.origin.written_at);
+    if (e.origin.source >= 0) {
+      out += ", \"source\": " + std::to_string(e.origin.source) + ", \"offset\": " + std::to_string(e.origin.offset);
+    }
+    out += "}";
   }
   return out;
 }

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,6 +50,7 @@ class Trial {
   void release_all();
   void copied_to_host(const char* data, size_t bytes, const void* from);  // one row of a copy
   void copied_to_device(char* data, size_t bytes, bool continues);  // one row; `continues`: not the first of its copy
+  void written_by_command(const void* start);                       // by a copy or a fill
   void end_of_copy(uint64_t submission);  // its number among deferred operations, 0 without any
   // Draws again what the host wrote directly, such as managed memory, since it was allocated; poisons what kernels
   // wrote.
@@ -68,9 +68,19 @@ class Trial {
  private:
   // Later allocations are put below earlier ones, so that neighbours are other ones, in another order.
   static constexpr uint64_t kFirstPlace = 1ull << 39;
-  using Uses = std::set<std::pair<std::string, size_t>>;  // kernels and parameters that an allocation is passed as
+  // Kernels and parameters that an allocation is passed as -> the number of the last such launch among launches, copies
+  // and fills.
+  using Uses = std::map<std::pair<std::string, size_t>, uint64_t>;
+  // Where the bytes of an entry come from, as far as that is known.
+  struct Origin {
+    Uses uses = {};
+    int64_t source = -1;      // of a copy of one piece: the number of the allocation
+    uint64_t offset = 0;      // of the piece in it
+    uint64_t uploaded = 0;    // of an allocation: bytes that the host copied to it
+    uint64_t written_at = 0;  // the number of the last copy to it, or fill, as in `uses`
+  };
   struct Buffer {
-    uint64_t index;
+    uint64_t index, start;
     size_t bytes;
     uint64_t input = 0;         // the number of the input that was copied to it; 0: none
     bool drawn = false;         // its input has been drawn again, or a kernel may have written it
@@ -78,7 +88,7 @@ class Trial {
     std::string state = "";     // digest after the last operation, if it is watched
     bool by_kernel = false;     // the last change was a kernel's; known if those are poisoned
     std::string contents = "";  // digest when changes were last looked for
-    Uses uses = {};
+    Origin origin = {};
   };
   class Digest {
    public:
@@ -93,10 +103,10 @@ class Trial {
     std::string kind;
     uint64_t index, bytes, recorded;
     std::string digest;
-    Uses uses = {};
+    Origin origin = {};
     uint64_t submission = 0;  // of a copy
   };
-  void keep(const char* kind, uint64_t index, const Digest& digest, uint64_t recorded, const Uses& uses,
+  void keep(const char* kind, uint64_t index, const Digest& digest, uint64_t recorded, const Origin& origin,
             uint64_t submission = 0);
   void number_copies();
   Buffer* buffer_at(uint64_t address);
@@ -115,6 +125,8 @@ class Trial {
   std::vector<Entry> entries_;
   Digest copy_, rest_;        // the copy in progress; what came after the entries that are kept
   uint64_t copied_from_ = 0;  // where the copy in progress begins
+  bool copies_piece_ = true;  // its rows follow each other
+  uint64_t commands_ = 0;     // launches, copies to the device, copies within it, and fills
   uint64_t allocations_ = 0, copies_ = 0, inputs_ = 0, copy_recorded_ = 0, recorded_ = 0;
   uint64_t launches_ = 0, placed_ = 0, place_ = kFirstPlace;
   bool launched_ = false;
