@@ -15,7 +15,7 @@ from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, measurement_of_trial
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.verification.check_sizes import candidate_arguments, divide_sizes, draw_edges
-from hipsynth.tuning.optimize.verification.checks import _list_larger, check_precision
+from hipsynth.tuning.optimize.verification.checks import _list_larger, check_outside_kernels, check_precision
 from hipsynth.tuning.optimize.verification.repeated_runs import check_repeated_calls
 from hipsynth.tuning.optimize.verification.support import run_both
 from hipsynth.tuning.optimize.verification.timed_size import (
@@ -270,6 +270,12 @@ def test_an_honest_program_passes_every_check(verifier: Verifier) -> None:
         "stale_memory": True, "outside_kernels": True, "races": True, "repeated_launches": True,
         "repeated_calls": True, "moved_memory": True, "waiting": True, "checks": [],
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("fills", "passed"), [(1, True), (4, True), (5, False)])
+def test_small_fills_are_no_work_outside_kernels(verifier: Verifier, fills: int, passed: bool) -> None:
+    text = PROGRAM.replace(LAUNCH, fills * "  (void)hipMemset(out, 0, n * 4);\n" + LAUNCH, 1)
+    assert check_outside_kernels(verifier, text).passed is passed
 
 
 def test_the_docs_list_every_check_and_every_kind_of_cheat() -> None:
