@@ -144,7 +144,8 @@ def compare_printed(
 
 def describe_other_texts(before: Trial, after: Trial) -> str:
     """Whether it is what `after` prints or what it writes that differs."""
-    return "it writes other files" if before.stdout == after.stdout else "it prints something else"
+    same = before.stdout == after.stdout and before.stderr == after.stderr
+    return "it writes other files" if same else "it prints something else"
 
 
 def same_words(text: str, other: str) -> bool:

@@ -98,6 +98,7 @@ class Trial:
     autotunings: tuple[Autotuning, ...] = ()  # of a script
     host_operators: Mapping[str, int] = field(default_factory=dict)  # of PyTorch, on the CPU
     build_s: float = 0.0  # on the clock: what compiling it took; next to nothing the next time
+    stderr: str = ""  # of an exact run of a HIP program, without what the simulator wrote there
     shapes: tuple[KernelRecord, ...] = ()  # the same launches by grid and block; () if each kernel has one shape
 
     @property
@@ -106,8 +107,8 @@ class Trial:
 
     @property
     def texts(self) -> str:
-        """What the program printed, then what it wrote."""
-        return self.stdout + self.written
+        """What the program printed, also to stderr, then what it wrote."""
+        return self.stdout + self.stderr + self.written
 
     @property
     def duration_ns(self) -> float:
@@ -147,7 +148,13 @@ def run_trial(text: str, target: Target, conditions: Conditions | None = None) -
         result.status, result.reason, message, result.exit_code, result.stdout, written,
         measured_kernels(result.kernels, target.arch), result.outputs, recorded, result.races, result.unfenced,
         result.sampled, result.cpu_s, result.transfers, build_s=build_s, shapes=result.shapes,
+        stderr=_own_lines(result.stderr.replace(str(job), "<scratch>")) if conditions.exact else "",
     )  # fmt: skip
+
+
+def _own_lines(stderr: str) -> str:
+    """What a program wrote to stderr, without lines of the simulator."""
+    return "".join(line for line in stderr.splitlines(keepends=True) if not line.startswith("hipsynth: "))
 
 
 def _prepare_text(text: str, conditions: Conditions) -> tuple[str, tuple[str, ...]]:

@@ -33,6 +33,18 @@ def test_a_faster_program_that_prints_its_time_is_equal() -> None:
     assert other.passed is False and "prints something else" in other.detail
 
 
+@pytest.mark.parametrize(
+    ("printed", "passes"), [('"last %d", last', False), ('"%x %x %x %x", draw(), draw(), draw(), draw()', True)]
+)
+def test_what_is_printed_to_stderr_is_compared_unless_runs_differ_there(printed: str, passes: bool) -> None:
+    text = f"  std::random_device draw;\n  std::fprintf(stderr, {printed});\n  return last =="
+    printing = "#include <random>\n" + TIMED.replace("  return last ==", text)
+    verifier = Verifier(printing, target_of("gfx942"), [()])
+    assert verifier.quick(printing + "\n").passed is True
+    silent = verifier.quick(TIMED)
+    assert silent.passed is passes and ("prints something else" in silent.detail) is not passes
+
+
 SUMS = r"""#include <hip/hip_runtime.h>
 #include <cstdio>
 #include <vector>

@@ -32,6 +32,7 @@ from hipsynth.tuning.trial import (
     replace_printed_times,
     run_trial,
     same_allocations,
+    same_words,
 )
 from hipsynth.tuning.trial.output_elements import list_elements, may_hold_halves
 from hipsynth.tuning.trial.search_clock import LEAST_RUN_S, Clock
@@ -263,15 +264,21 @@ class Verifier:
         return VerificationCheck(name, comparison.equal, f"arguments {size}: {reason}", comparison.error)
 
     def _ignore_times(self, before: Trial, after: Trial, conditions: Conditions) -> Trial:
-        """A candidate's run with the times that the original's prints or writes."""
+        """A candidate's run with the times that the original's prints or writes; with its stderr, if the original's own
+        runs print something else there."""
         if not before.ok or not after.ok or before.texts == after.texts or conditions.redraw:
             return after
         retimed = self.reference_trial(replace(conditions, count=False))
         if not retimed.ok:
             return after
-        stdout = replace_printed_times(before.stdout, after.stdout, retimed.stdout)
+        stderr = before.stderr
+        if same_words(before.stderr, retimed.stderr):
+            stderr = replace_printed_times(before.stderr, after.stderr, retimed.stderr)
         return replace(
-            after, stdout=stdout, written=replace_printed_times(before.written, after.written, retimed.written)
+            after,
+            stdout=replace_printed_times(before.stdout, after.stdout, retimed.stdout),
+            stderr=stderr,
+            written=replace_printed_times(before.written, after.written, retimed.written),
         )
 
     def _unordered_outputs(self, conditions: Conditions) -> UnorderedOutputs:
