@@ -455,7 +455,7 @@ TEXTS = {
             "  (void)hipMemcpy(out, back.data(), n * 4, hipMemcpyHostToDevice);\n  leaky<<<1, 64>>>(in, out, 0);\n"
             "  (void)hipMemcpy(back.data(), out, n * 4, hipMemcpyDeviceToHost);"
         ),
-        "leaky", "other_inputs", "differs",
+        "leaky", "outside_kernels", "which only kernels of the original write",
     ),
     "results that the host computes from inputs that it copies back": (
         _leaky_with(

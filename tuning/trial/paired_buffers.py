@@ -247,11 +247,11 @@ def leaves_results_out(before: Trial, after: Trial, types: ParameterTypes) -> bo
 
 def find_uploaded_results(before: Trial, after: Trial, types: ParameterTypes) -> Sequence[Output]:
     """The changed program's allocations to which the host copies data, where only kernels or fills write the
-    original's."""
+    original's: by number, by use, and by copies to the host where it sends more to the device."""
     by_index = {output.index: output for output in before.outputs if output.kind == "buffer"}
     by_use = {other: before.outputs[mine] for mine, other in pair_by_use(before, after, types).items()}
     alike = same_allocations(before, after)
-    found = []
+    results: list[Output] = []
     for place, output in enumerate(after.outputs):
         same = by_index.get(output.index) if alike else None
         partner = by_use.get(place) or same
@@ -259,5 +259,20 @@ def find_uploaded_results(before: Trial, after: Trial, types: ParameterTypes) ->
             continue
         is_input = same is not None and same.uploaded and same.digest == output.digest
         if not is_input and BufferSteps.of_output(partner, types).written_by_kernel:
-            found.append(output)
-    return found
+            results.append(output)
+    return results or _find_copied_uploads(before, after)
+
+
+def _find_copied_uploads(before: Trial, after: Trial) -> list[Output]:
+    sent, more_sent = (sum(output.uploaded for output in trial.outputs) for trial in (before, after))
+    if more_sent <= sent:
+        return []
+    ours, theirs = _list_copied(before), _list_copied(after)
+    return [theirs[copy] for copy in ours.keys() & theirs.keys() if theirs[copy].uploaded and not ours[copy].uploaded]
+
+
+def _list_copied(trial: Trial) -> Mapping[int, Output]:
+    """The allocation of each copy to the host."""
+    buffers = {output.index: output for output in trial.outputs if output.kind == "buffer"}
+    copies = (output for output in trial.outputs if output.kind == "copy")
+    return {copy.index: buffers[copy.source] for copy in copies if copy.source in buffers}

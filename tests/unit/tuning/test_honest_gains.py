@@ -79,8 +79,8 @@ CHEATS = {
             "  (void)hipMemcpy(out, back.data(), n * 4, hipMemcpyHostToDevice);\n"
             "  smooth<<<1, 64>>>(in, out, 0);\n  smooth<<<1, 64>>>(in, out, 0);\n  (void)hipMemcpy(back.",
         ),
-        "other_inputs",
-        "differs",
+        "outside_kernels",
+        "which only kernels of the original write",
     ),
     "work of the device done by the host in device memory": (
         PROGRAM.replace(LAUNCH, "").replace(

@@ -115,3 +115,11 @@ def test_uploads_of_what_kernels_write_are_named() -> None:
     uploaded = find_uploaded_results(run(PROGRAM), change((LAUNCHED, upload + LAUNCHED)), ParameterTypes())
     assert [output.index for output in uploaded] == [2]
     assert not find_uploaded_results(run(PROGRAM), run(PROGRAM), ParameterTypes())
+    other = (
+        ("const float* step, float* out, int n", "int n, const float* step, float* out"),
+        ("(step, out, n)", "(n, step, out)"),
+    )
+    hidden = change((ALLOCATED, LARGER), (LAUNCHED, upload + LAUNCHED), *other)
+    assert [output.index for output in find_uploaded_results(run(PROGRAM), hidden, ParameterTypes())] == [2]
+    in_place = change((LAUNCHED, "  both<<<4, 64>>>(in, in, n);\n"), ("out + 1", "in + 1"))
+    assert not find_uploaded_results(run(PROGRAM), in_place, ParameterTypes())

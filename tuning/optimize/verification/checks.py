@@ -39,7 +39,8 @@ from hipsynth.tuning.optimize.verification.support import (
 )
 from hipsynth.tuning.optimize.verification.timed_size import check_timed_size
 from hipsynth.tuning.optimize.verification.waiting import check_waiting
-from hipsynth.tuning.trial import Conditions, Trial
+from hipsynth.tuning.trial import Conditions, Trial, find_uploaded_results
+from hipsynth.tuning.trial.output_elements import ParameterTypes
 
 ON_DEVICE = frozenset({"device_to_device", "fill"})
 MOST_FILLED, MOST_FILLED_SHARE = 4096, 0.01  # bytes, and of those that are copied to the host
@@ -95,6 +96,9 @@ def check_outside_kernels(source: TrialSource, text: str) -> VerificationCheck:
             return VerificationCheck(
                 "outside_kernels", False, f"{label}: {count(after):g} instead of {count(before):g}"
             )
+    for uploaded in find_uploaded_results(before, after, source.tolerance.types or ParameterTypes()):
+        results = f"the host copies {uploaded.uploaded} bytes to buffer {uploaded.index}"
+        return VerificationCheck("outside_kernels", False, f"{results}, which only kernels of the original write")
     guarded = replace(first_size(source), guard=True)
     before, after = run_both(source, text, guarded)
     if before.ok and after.reason == Reason.HOST_CRASH:
