@@ -13,9 +13,9 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from io import BufferedReader
+from io import BufferedReader, TextIOWrapper
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
 from hipsynth.core.errors import BadInput, is_disk_full
 from hipsynth.core.locks import release_lock, take_own_lock
@@ -195,8 +195,8 @@ def replace_atomically(
 
 
 def write_whole(path: Path, content: str | bytes, *, durable: bool = False) -> None:
-    """Writes text (UTF-8) or bytes to `path` atomically; raises BadInput."""
-    with replace_atomically(path, durable=durable) as fresh, fresh.open("wb") as file:
+    """Writes text (UTF-8) or bytes to `path` atomically, to links and devices as whole_file(); raises BadInput."""
+    with _open_output(path, durable=durable) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
@@ -204,8 +204,9 @@ def require_writable(path: Path) -> None:
     """Raises BadInput if write_whole could not write the file: asked before long work, whose result would be lost."""
     if path.is_dir():
         raise write_error(path, IsADirectoryError(f"{path} is a folder"))
-    if path.exists() and not path.is_file():
-        return  # a pipe or a device
+    if _is_stream(path):
+        return
+    path = resolve_path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path.parent):
@@ -222,21 +223,43 @@ def write_if_changed(path: Path, text: str) -> None:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[TextIO]:
-    """Yields a text file that replaces `path` if the block succeeds; raises BadInput.
+    """Yields a text file that replaces `path` if the block succeeds, where that is a link its target; raises BadInput.
 
-    A `path` that is not a regular file (a pipe, /dev/stdout) is written to directly, never replaced.
+    What is not a regular file (a pipe, a device), and the file of standard output or error, is written to directly,
+    never replaced.
     """
+    with _open_output(path) as file, TextIOWrapper(file, encoding="utf-8") as text:
+        yield text
+
+
+@contextmanager
+def _open_output(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
     if path.is_dir():
         raise write_error(path, IsADirectoryError(f"{path} is a folder"))
-    if not path.exists() or path.is_file():
-        with replace_atomically(path) as fresh, fresh.open("w") as file:
+    if not _is_stream(path):
+        with replace_atomically(resolve_path(path), durable=durable) as fresh, fresh.open("wb") as file:
             yield file
         return
+    standard = _standard_stream(path)
     try:
-        with path.open("w") as file:
+        with path.open("wb") if standard is None else os.fdopen(os.dup(standard), "wb") as file:
             yield file
     except OSError as error:
         raise write_error(path, error) from error
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether what is written to the path must go into what is there: a pipe, a device, our own output."""
+    return path.exists() and (not path.is_file() or _standard_stream(path) is not None)
+
+
+def _standard_stream(path: Path) -> int | None:
+    """The descriptor of standard output or error if `path` is the same file, such as /dev/stdout."""
+    for descriptor in (1, 2):
+        with contextlib.suppress(OSError):
+            if os.path.samestat(path.stat(), os.fstat(descriptor)):
+                return descriptor
+    return None
 
 
 @contextmanager

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ from hipsynth.core.files import (
     read_program_file,
     read_regular,
     replace_atomically,
+    require_writable,
     resolve_path,
     sole_writer,
     whole_file,
@@ -49,17 +53,45 @@ def test_a_path_that_cannot_be_a_file(tmp_path: Path, bad: str) -> None:
         file.write("nothing")
 
 
-def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
+def write_through(path: Path, text: str) -> None:
+    """Writes a text as the other verbs do: bit by bit."""
+    with whole_file(path) as file:
+        file.write(text)
+
+
+@pytest.mark.parametrize("write", [write_through, write_whole])
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path, write: Callable[[Path, str], None]) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
+    require_writable(path)
     got: list[str] = []
-    reader = threading.Thread(target=lambda: got.append(path.read_text()))
+    reader = threading.Thread(target=lambda: got.append(path.read_text()), daemon=True)
     reader.start()
-    with whole_file(path) as file:
-        file.write("through")
+    write(path, "through")
     reader.join(5)
     assert got == ["through"] and path.is_fifo()
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("write", [write_through, write_whole])
+def test_the_target_of_a_link_is_replaced(tmp_path: Path, write: Callable[[Path, str], None]) -> None:
+    target, link = tmp_path / "elsewhere" / "file", tmp_path / "link"
+    link.symlink_to(target)
+    for text in ("first", "second"):
+        require_writable(link)
+        write(link, text)
+        assert link.is_symlink() and target.read_text() == text
+    assert list(target.parent.iterdir()) == [target]
+
+
+def test_the_file_of_standard_output_is_written_behind_what_it_has(tmp_path: Path) -> None:
+    code = "import pathlib, sys; from hipsynth.core.files import write_whole; print('one', flush=True); " \
+        "write_whole(pathlib.Path(sys.argv[1]), 'two\\n'); print('three')"  # fmt: skip
+    link = tmp_path / "out"
+    link.symlink_to("/proc/self/fd/1")
+    with (tmp_path / "file").open("w") as file:
+        subprocess.run([sys.executable, "-c", code, link], stdout=file, check=True)
+    assert (tmp_path / "file").read_text().split() == ["one", "two", "three"] and link.is_symlink()
 
 
 @pytest.mark.parametrize("content", ["text: ü", b"\x00bytes"])
