@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from hipsynth.cli.options import (
     workers_option,
 )
 from hipsynth.cli.output import prepare_file, print_json, print_note
-from hipsynth.cli.programs import ProgramCommand, check_script_options, source_options, split_argv
+from hipsynth.cli.programs import ProgramCommand, check_script_options, note_no_level, source_options, split_argv
 from hipsynth.core.errors import UsageError
 from hipsynth.library.arguments import with_defines
 from hipsynth.simulator.devices import DEFAULT_ARCH
@@ -144,6 +145,7 @@ def command(
     limits = RunLimits(
         time_s=timeout, sampling_units=0 if exact else SAMPLING_UNITS, patient=True, lines=lines, isolate=sandboxed
     )
+    note_no_level(() if any(map(os.path.isdir, (first, second))) else flags)
     own_flags = tuple(with_defines(text, defines) for text in flags or ("-O3",))
     targets = [choose_target(number, archs, devices, own_flags) for number in (0, 1)]
     request = ComparedRequest(arguments, includes, limits, workers, lambda line: click.echo(f"note: {line}", err=True))

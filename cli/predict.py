@@ -20,7 +20,7 @@ from hipsynth.cli.options import (
     timeout_of,
 )
 from hipsynth.cli.output import StatusLine, print_json
-from hipsynth.cli.programs import ProgramCommand, define_option, include_option, split_argv
+from hipsynth.cli.programs import ProgramCommand, define_option, include_option, note_no_level, split_argv
 from hipsynth.core.documents import to_json
 from hipsynth.core.errors import BadInput, CompileFailed, PartialFailure, UsageError
 from hipsynth.core.reasons import Reason
@@ -224,6 +224,7 @@ def _check_builds(flags: tuple[str, ...], defines: tuple[str, ...]) -> tuple[str
     """The flag sets with the macros. Raises UsageError for a flag that is not allowed."""
     from hipsynth.toolchain import check_flags
 
+    note_no_level(flags)
     with_macros = tuple(with_defines(flag_text, defines) for flag_text in flags)
     for flag_text in with_macros:
         check_flags(flag_text)

@@ -33,6 +33,7 @@ from hipsynth.cli.programs import (
     check_script_options,
     environment_option,
     missing_file_hint,
+    note_no_level,
     read_environment,
     source_options,
     split_argv,
@@ -258,6 +259,7 @@ def command(
         wanted, excluded = select_targets(archs, flags, devices)
         return profile_folder(path, out, wanted, excluded, _matrix_options(limits, options), options["as_json"])
     _check_program_options(options)
+    note_no_level(() if project or path.is_dir() else flags)
     flags = tuple(with_defines(flag_text, defines) for flag_text in flags or ("-O3",))
     wanted, _ = select_targets(archs, flags, devices)
     try:

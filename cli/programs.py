@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from hipsynth.cli.options import NamedPath
+from hipsynth.cli.output import print_remark
 from hipsynth.core.errors import UsageError
 from hipsynth.core.languages import SOURCE_SUFFIXES
 from hipsynth.library.arguments import list_environment
@@ -80,6 +81,17 @@ def source_options(function: F) -> F:
     ):
         function = option(function)
     return function
+
+
+def note_no_level(flags: Sequence[str]) -> None:
+    """Says of --flags without an -O level that nothing is optimized; build files and tags (@...) may have one."""
+    from hipsynth.toolchain.flags import split_flags
+
+    for text in flags:
+        words = split_flags(text)
+        if not any(word.startswith(("-O", "@")) for word in words):
+            without = f"--flags={shlex.quote(text)} has no -O level"
+            print_remark(f"{without}: compiled without optimization, as by a compiler; add -O3")
 
 
 def split_run_arguments(option: str, text: str) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from hipsynth.cli.programs import (
     check_script_options,
     environment_option,
     missing_file_hint,
+    note_no_level,
     read_environment,
     source_options,
     split_argv,
@@ -148,6 +149,7 @@ def command(
     paths, args = split_argv(argv)
     hip_only = {"--project": project is not None, "--late": late is not None}
     check_script_options(paths[0], flags.removeprefix("-O3"), defines, hip_only)
+    note_no_level(() if project or paths[0].is_dir() else (flags,))
     flags = with_defines(flags, defines)
     _check_keep(keep, sandboxed)
     if sandboxed:

@@ -219,7 +219,7 @@ def _bad_flags_error(flags: str, cause: str) -> UsageError:
     return UsageError(
         f"cannot use the compiler flags {flags!r}",
         cause=cause,
-        remedy='use flags such as --flags="-O3 -ffast-math" or --flags=-DN=1024; all allowed ones: '
+        remedy='use flags such as --flags="-O3 -ffast-math" or --flags="-O3 -DN=1024"; all allowed ones: '
         "toolchain/flags.toml",
         reason=Reason.BAD_FLAG,
     )
