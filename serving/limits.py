@@ -16,11 +16,18 @@ HEADER_BYTES = 64 << 10  # of a request
 HEADERS_S, BODY_S, ANSWER_S = 10.0, 60.0, 60.0  # that a client may take to send a request, and to read its answer
 TOOL_CALL_S = 600.0  # on the clock, for one call of a language model's tool
 OWN_LIMIT_FACTOR, OWN_LIMIT_EXTRA_S = 3.0, 30.0  # wall-clock margin over a program's own limit on processor time
+CHECKS_S = 200.0  # on the clock: the runs of a full verification, each as long as it may be when the clock has run out
 
 
 def wall_limit(limit_s: float) -> float:
     """Seconds after which a worker is given up whose program may take `limit_s` of processor time."""
     return OWN_LIMIT_FACTOR * limit_s + OWN_LIMIT_EXTRA_S
+
+
+def search_limit(budget_s: float) -> float:
+    """Seconds after which a worker is given up that searches with this budget: the search's own clock, and what checks
+    may take that begin before it ends: as long again, or the least time for each of their runs."""
+    return 2 * OWN_LIMIT_FACTOR * budget_s + CHECKS_S
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from hipsynth.profiling.metrics import paper_ids
 from hipsynth.profiling.reports.documents import ProfileDocument
 from hipsynth.serving.answer_cache import Cache, key_of
 from hipsynth.serving.documents import ChatAnswer, Comparison, JobDocument, JobPhase, MetricRatio
-from hipsynth.serving.limits import DOCUMENTS, ServerSettings, wall_limit
+from hipsynth.serving.limits import DOCUMENTS, ServerSettings, search_limit, wall_limit
 from hipsynth.serving.longest_launches import longest_launches
 from hipsynth.serving.pool import Pool, QueueFull, WorkerProblem, elapsed_seconds
 from hipsynth.serving.requests import (
@@ -96,7 +96,7 @@ class Service:
         self.cache = Cache(settings.cache_bytes)
         self.predictors = Pool("prediction", settings.predictors, settings.queue, wall_limit(settings.predict_s))
         self.executors = Pool("job", settings.executors, settings.jobs, settings.execute_s, nice=5)
-        self.searchers = Pool("search", 1, settings.jobs, wall_limit(settings.search_s), nice=10)
+        self.searchers = Pool("search", 1, settings.jobs, search_limit(settings.search_s), nice=10)
         self.chats = Pool("chat", 1, 4, settings.chat_s)
         self.documents: OrderedDict[str, DocumentWork] = OrderedDict()
         self.jobs: OrderedDict[str, JobState] = OrderedDict()
@@ -256,11 +256,11 @@ class Service:
             job.state, job.problem = JobPhase.FAILED, problem_of(error)
 
     async def _execute_request(self, job: JobState, kind: str, request: ProgramRequest) -> JsonObject:
-        pool, limit = self.executors, job.limit_s
+        pool, limit = self.executors, wall_limit(job.limit_s)
         if isinstance(request, SearchRequest):
-            pool, limit = self.searchers, request.budget_s
+            pool, limit = self.searchers, search_limit(request.budget_s)
         return await pool.ask(
-            kind, request, wall_limit(limit), lambda: setattr(job, "state", JobPhase.RUNNING), job.progress.append
+            kind, request, limit, lambda: setattr(job, "state", JobPhase.RUNNING), job.progress.append
         )
 
     async def job(self, name: str, wait_s: float) -> JobState | None:

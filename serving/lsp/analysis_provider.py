@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from hipsynth.core.documents import JsonObject, from_json
 from hipsynth.core.errors import HipsynthError
-from hipsynth.serving.limits import ServerSettings, wall_limit
+from hipsynth.serving.limits import ServerSettings, search_limit, wall_limit
 from hipsynth.serving.pool import Pool, WorkerProblem
 from hipsynth.serving.requests import ProgramRequest, SearchRequest
 
@@ -90,7 +90,8 @@ class WorkerSource:
         from hipsynth.serving.documents import ImprovedProgram
 
         request = SearchRequest(**vars(_program_request(query)), budget_s=budget_s)
-        return from_json(ImprovedProgram, await _ask_pool(self._executors, "optimize", request, wall_limit(budget_s)))
+        answer = await _ask_pool(self._executors, "optimize", request, search_limit(budget_s))
+        return from_json(ImprovedProgram, answer)
 
     def kill(self) -> None:
         """Ends the processes at once."""

@@ -15,10 +15,13 @@ from pathlib import Path
 import pytest
 
 from hipsynth.core.errors import BadInput, CompileFailed, UsageError
-from hipsynth.serving import handlers, lifecycle
+from hipsynth.serving import handlers, lifecycle, limits
 from hipsynth.serving.pool import NotTaken, Pool, Worker, WorkerLost, WorkerProblem
 from hipsynth.serving.requests import ProgramRequest, SearchRequest
 from hipsynth.serving.worker import encode_answer, problem_of
+from hipsynth.tuning.optimize.verification import verify
+from hipsynth.tuning.trial.search_clock import LATEST, LEAST_RUN_S
+from hipsynth.tuning.trial.trial_cache import AT_ONCE
 
 REQUEST = ProgramRequest(source="int x;", arch="gfx90a")
 
@@ -190,3 +193,12 @@ def test_workers_load_nothing_from_the_folder_they_start_in(tmp_path: Path, monk
         await worker.kill()
 
     asyncio.run(test())
+
+
+@pytest.mark.parametrize("budget_s", [1.0, 10.0, 60.0, 300.0])
+def test_a_worker_is_not_given_up_while_its_search_has_time(budget_s: float) -> None:
+    clock_s = limits.OWN_LIMIT_FACTOR * budget_s
+    runs = (verify.RUNS + verify.RUNS_PER_SIZE * verify.MOST_SIZES) / AT_ONCE
+    least_s = runs * LEAST_RUN_S * limits.OWN_LIMIT_FACTOR  # as busy a machine
+    assert limits.search_limit(budget_s) > clock_s + max(least_s, (LATEST - 1) * clock_s)
+    assert limits.search_limit(budget_s) >= 2 * clock_s
