@@ -12,9 +12,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TypedDict
 
-from hipsynth.core.documents import from_json
+from hipsynth.core.documents import from_json, to_json
 from hipsynth.core.errors import BadInput, HipsynthError, UsageError
-from hipsynth.core.files import sole_writer, write_whole
+from hipsynth.core.files import read_regular, sole_writer, write_whole
 from hipsynth.core.folders import CORPUS_MANIFEST, RELEASE_FACTS
 from hipsynth.core.journal import ResultJournal
 from hipsynth.core.json_lines import write_json_lines
@@ -39,6 +39,7 @@ from hipsynth.toolchain import sandbox
 FAILURES = "failures.jsonl"
 UNCHANGED_NAMES = "kept.jsonl"  # the names of each program that are the same in all its copies, and why
 JOURNAL = "augment.journal"
+RUN = "augment.json"  # the programs and options of the run
 UNSETTLED = TRANSIENT | {Reason.TIMEOUT}  # tried again by the same command, maybe with more time
 
 
@@ -153,6 +154,7 @@ def augment_programs(
         raise UsageError(f"{out}: copies would replace their own originals", remedy="give another folder with --out")
     with sole_writer(out):
         _require_own_folder(out)
+        _record_run(out, path, recipe)
         return _run_requests(requests, out, run, on_item)
 
 
@@ -163,6 +165,24 @@ def _require_own_folder(out: Path) -> None:
     if owned := [name for name in (INDEX, CORPUS_MANIFEST, RELEASE_FACTS) if (out / name).exists()]:
         problem = f"{out}: holds programs that `synth augment` did not make"
         raise BadInput(problem, cause=f"it has a {owned[0]}", remedy="give another folder with --out")
+
+
+def _record_run(out: Path, path: Path, recipe: CopyRecipe) -> None:
+    """Records where the copies in a folder come from. Raises BadInput if it has those of another run, which this one
+    would drop; a run may make more copies of each program, and new ones of programs that have changed."""
+    origin = {"path": str(path.resolve()), "seed": recipe.seed, "kinds": recipe.kinds, "texts": vars(recipe.texts)}
+    run = {**to_json(origin), "copies": recipe.copies}
+    if (out / RUN).exists() and (out / INDEX).exists():
+        try:
+            before = json.loads(read_regular(out / RUN, 1 << 20, inside=out))
+            more = before["copies"] == recipe.copies or 0 < before["copies"] < recipe.copies
+            same = more and {**before, "copies": recipe.copies} == run
+        except (BadInput, ValueError, KeyError, TypeError, RecursionError):
+            same = False
+        if not same:
+            cause = "they were made of other programs, or with another seed, other texts, kinds or more copies"
+            raise BadInput(f"{out}: holds copies of another run", cause=cause, remedy="use another --out")
+    write_whole(out / RUN, json.dumps(run) + "\n")
 
 
 def _run_requests(

@@ -179,6 +179,20 @@ def test_changed_input_is_processed_again(config: ParseConfig, tmp_path: Path) -
     assert augment_programs(folder, tmp_path / "out", config).reused == 1
 
 
+def test_copies_of_another_run_are_not_dropped(config: ParseConfig, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        _bases(tmp_path / name, 1)
+    out = tmp_path / "out"
+    augment_programs(tmp_path / "one", out, config, CopyRecipe(1, 9))
+    index = (out / INDEX).read_bytes()
+    for name, recipe in (("two", CopyRecipe(1, 9)), ("one", CopyRecipe(1, 8)), ("one", CopyRecipe(0, 9))):
+        with pytest.raises(BadInput, match="another run") as caught:
+            augment_programs(tmp_path / name, out, config, recipe)
+        assert "another --out" in caught.value.remedy and (out / INDEX).read_bytes() == index
+    assert augment_programs(tmp_path / "one", out, config, CopyRecipe(2, 9)).programs == 2
+    assert (out / INDEX).read_bytes().startswith(index)
+
+
 def test_programs_are_found_by_their_files(tmp_path: Path) -> None:
     for name, text in {
         "single/a.hip": "int main() {}",
