@@ -9,6 +9,8 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Iterator
+from typing import Any
 
 import click
 
@@ -75,8 +77,32 @@ VERBS = {verb: summary for group in VERB_GROUPS.values() for verb, summary in gr
 BAR_VERBS = frozenset({"train", "evaluate", "predict"})  # their libraries draw progress bars on stderr
 
 
+class ReaderLeft(Exception):
+    """The reader of our output closed the pipe, for example `| head`. No OSError: those of pipes end click itself."""
+
+
+@contextlib.contextmanager
+def telling_readers_that_left() -> Iterator[None]:
+    """Raises ReaderLeft for a closed pipe."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise ReaderLeft from error
+
+
 class LazyGroup(click.Group):
     """Lists verbs from the table; imports a verb's module only when it is called."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        with telling_readers_that_left():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """What the verb returns. Raises ReaderLeft where click would end with the exit code of a bug."""
+        with telling_readers_that_left():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
@@ -138,7 +164,7 @@ def main(argv: list[str] | None = None) -> None:
         sys.exit(error.exit_code)
     except click.ClickException as error:
         exit_with_error(args, usage_error(error))
-    except BrokenPipeError:  # the reader closed the pipe, for example `| head`
+    except (BrokenPipeError, ReaderLeft):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
