@@ -242,13 +242,15 @@ def hot_lines(
     """Run a program and list the source lines that cost most, each with its share of its kernel's time."""
     text = session.find_version(program).text.splitlines()
     rows = []
-    for kernel in _profile_version(session, program, lines=True).lines:
+    profile = _profile_version(session, program, lines=True)
+    names = {kernel.symbol: kernel.name for kernel in profile.kernels}
+    for kernel in profile.lines:
         for line in kernel.lines:
             if 0 < line.line <= len(text):
                 amounts = line.amounts
                 rows.append(
                     HotLine(
-                        kernel.symbol,
+                        names.get(kernel.symbol, kernel.symbol),
                         line.line,
                         text[line.line - 1].strip()[:160],
                         round(amounts.share, 3),

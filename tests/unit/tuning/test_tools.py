@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import profiling_samples
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hipsynth.core.reasons import Reason
 from hipsynth.core.run_status import RunStatus
+from hipsynth.profiling.lines.line_records import Amounts, KernelLines, SourceLine
 from hipsynth.toolchain import find_toolchain
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, KernelTime
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
@@ -215,6 +217,18 @@ def test_a_wrong_program_does_not_pass(session: ToolSession) -> None:
 def test_groups_are_mapped(session: ToolSession) -> None:
     found = run_tool(session, "swizzle", {"program": "v0"})
     assert not found.failed and found.document["kernels"][0]["status"] in ("improved", "ceiling", "refused")
+
+
+def test_hot_lines_name_kernels_as_the_other_tools_do(session: ToolSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    where = profiling_samples.target("gfx942")
+    copied = replace(profiling_samples.kernel("gfx942"), symbol="_Z4copyPf")
+    line = SourceLine("program.hip", 1, Amounts.of((), 0.5))
+    measured = replace(
+        profiling_samples.result(where, copied), lines=(KernelLines("_Z4copyPf", lines=(line,), loops=()),)
+    )
+    monkeypatch.setattr("hipsynth.tuning.tools.functions.profile_program", lambda *_: [measured])
+    found = run_tool(session, "hot_lines", {"program": "v0"}).document
+    assert [row["kernel"] for row in found["lines"]] == ["copy"]
 
 
 @pytest.mark.full
