@@ -14,6 +14,7 @@ from hipsynth.core.documents import document_json
 from hipsynth.core.files import write_whole
 from hipsynth.core.journal import ResultJournal
 from hipsynth.core.json_lines import write_json_lines
+from hipsynth.core.program import text_id
 from hipsynth.tuning.agent.sft_chats import (
     ChatSample,
     NotTeachable,
@@ -46,8 +47,9 @@ class ProgramSamples(TypedDict):
 
 @dataclass(frozen=True)
 class CollectionSummary:
-    """The document of `synth traces --json`: numbers of programs, and of samples, steps and lineages by part;
-    `duplicates` were left out; `without`: programs without a sample, by reason."""
+    """The document of `synth traces --json`: numbers of programs, each once for all its targets and runs, and of
+    samples, steps and lineages by part; `duplicates` were left out; `without`: programs on one target, and models'
+    runs, without a sample, by reason."""
 
     programs: int
     samples: Mapping[str, int]
@@ -136,7 +138,10 @@ def gaining_transformations(valued: ValuedProgram) -> set[str]:
 def write_chats(out: Path) -> CollectionSummary:
     """Writes the chats of all paths and runs in a folder, each once, no lineage in both parts; returns the report."""
     count_copies = choose_copies(read_jobs(out / MOVES_FILE))
-    results = [tell_program(valued, count_copies(valued)) for valued in read_jobs(out / MOVES_FILE)]
+    results, programs = list[ProgramSamples](), set[str]()
+    for valued in read_jobs(out / MOVES_FILE):
+        results.append(tell_program(valued, count_copies(valued)))
+        programs.add(text_id(valued.text))
     results += ResultJournal(out / RUNS_FILE, _check_result).read().values()
     once: dict[str, DigestedRow] = {}
     for result in results:
@@ -148,7 +153,7 @@ def write_chats(out: Path) -> CollectionSummary:
         lines = ({name: value for name, value in row.items() if name != "digest"} for row in part)
         write_json_lines(out / f"{split}.jsonl", lines)
     report = CollectionSummary(
-        programs=len(results),
+        programs=len(programs | {row["program"] for row in rows}),
         samples={split: sum(row["split"] == split for row in rows) for split in SPLITS},
         steps={
             split: len({step for row in rows if row["split"] == split for step in steps_of(row["messages"])})

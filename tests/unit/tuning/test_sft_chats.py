@@ -141,7 +141,8 @@ def test_chats_are_parted_by_lineage_and_said_once(tmp_path: Path) -> None:
     assert write_chats(tmp_path / "traces").duplicates == 0  # a job counts once
     lines = [json.loads(line) for line in file.read_text().splitlines()[:3]]
     file.write_text("".join(json.dumps(line | {"job": f"{n} {line['job']}"}) + "\n" for n in (1, 2) for line in lines))
-    assert write_chats(tmp_path / "traces").duplicates == len(rows[0]) + len(rows[1])
+    again = write_chats(tmp_path / "traces")
+    assert again.duplicates == len(rows[0]) + len(rows[1]) and again.programs == 3  # on two targets
 
 
 def test_handwritten_programs_are_held_out(tmp_path: Path) -> None:
