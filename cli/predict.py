@@ -23,7 +23,6 @@ from hipsynth.cli.output import StatusLine, print_json
 from hipsynth.cli.programs import ProgramCommand, define_option, include_option, note_no_level, split_argv
 from hipsynth.core.documents import to_json
 from hipsynth.core.errors import BadInput, CompileFailed, PartialFailure, UsageError
-from hipsynth.core.reasons import Reason
 from hipsynth.library.arguments import with_defines
 
 if TYPE_CHECKING:
@@ -123,8 +122,10 @@ def command(
     from hipsynth.profiling.matrix.targets import resolve_devices
     from hipsynth.source.harness import HOW_TO_CHOOSE, lacks_main
     from hipsynth.training.analytic.predict import LaunchAssumptions, is_analytic
+    from hipsynth.training.models.model_record import check_model_path
 
-    _check_model(model)
+    if model is not None:
+        check_model_path(model)
     if tools and model is not None:
         raise UsageError("--tools asks the shipped model", remedy="drop --tools, or --model")
     hip_only = {"--grid": grid, "--block": block, "--value": values, "--sweep": sweeps, "--variants": listed,
@@ -159,13 +160,6 @@ def command(
     with StatusLine(f"predicting {file.name}"):
         document = predict_completed(program, str(file), questions, question, predictor, execute, timeout)
     return _print_answers(document, why, as_json)
-
-
-def _check_model(model: Path | None) -> None:
-    """Raises BadInput for a model that is not there."""
-    if model is not None and not model.exists():
-        problem = f"{model}: no such file or folder"
-        raise BadInput(problem, remedy="give a model folder, as synth train writes it", reason=Reason.MISSING_FILE)
 
 
 def split_arguments(file: Path, words: Sequence[str]) -> tuple[str, ...]:

@@ -271,6 +271,8 @@ def command(
         if error.reason not in (Reason.NO_PROGRAMS, Reason.SEVERAL_PROGRAMS):
             raise
         problem = f"{error.what} (a folder of programs for a corpus needs --out)"
+        if error.reason == Reason.NO_PROGRAMS:
+            raise BadInput(problem, cause=error.cause, remedy=error.remedy, reason=error.reason) from None
         raise UsageError(problem, cause=error.cause, remedy=error.remedy or "name the program's files") from None
     program = replace(program, environment=read_environment(options["environment"]))
     return _profile_program(program, wanted, flags, limits, lines, options)

@@ -112,7 +112,7 @@ BAD_REQUESTS = [
     ("run empty.hip", 3, "empty.hip: the file is empty"),
     ("profile latin1.hip", 3, "iconv"),
     ("profile compiled.out", 3, "the source of this compiled program"),
-    ("profile folder.hip", 2, "--out"),
+    ("profile folder.hip", 3, "--out"),
     ("profile none --out corpus", 3, "*.hip"),
     ("profile good.hip --out corpus", 2, "--out"),
     ("run missing.hip", 3, "no such file"),

@@ -10,8 +10,16 @@ from typing import TypedDict, cast
 
 from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.files import SOURCE_BYTES, read_regular
+from hipsynth.core.reasons import Reason
 
 RECORD = "hipsynth.json"
+
+
+def check_model_path(model: Path) -> None:
+    """Raises BadInput for a model that is not there."""
+    if not model.exists():
+        problem = f"{model}: no such file or folder"
+        raise BadInput(problem, remedy="give a model folder, as synth train writes it", reason=Reason.MISSING_FILE)
 
 
 class TrainingStatus(StrEnum):

@@ -21,7 +21,7 @@ from hipsynth.training.data.encode import Encoder
 from hipsynth.training.data.number_formats import read_number
 from hipsynth.training.models.decode import AnswerDecoder, DecodedAnswer
 from hipsynth.training.models.documents import KernelPrediction, PredictionResult
-from hipsynth.training.models.model_record import RECORD, ModelRecord, model_record, require_task
+from hipsynth.training.models.model_record import RECORD, ModelRecord, check_model_path, model_record, require_task
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,9 @@ class Predictor:
 
     @classmethod
     def load(cls, path: Path) -> Predictor:
-        """Loads a finished model folder. Raises MissingDependency if there is none, BadInput if it is damaged."""
+        """Loads a finished model folder. Raises MissingDependency if it is not finished, BadInput if it is damaged, or
+        no such path exists."""
+        check_model_path(path)
         record = model_record(path)
         if record is None:
             raise MissingDependency(

@@ -144,7 +144,7 @@ def test_a_nonzero_exit_code_is_reported(hip: Path, recorded: str, tmp_path: Pat
         (["HIP", "--out", "corpus"], UsageError, "--out"),
         (["HIP", "--retry-failed"], UsageError, "--retry-failed needs --out"),
         (["HIP", "--repair"], UsageError, "--repair needs --out"),
-        (["EMPTY"], UsageError, "--out"),
+        (["EMPTY"], BadInput, "--out"),
     ],
 )
 def test_bad_requests(hip: Path, arguments: list[str], kind: type[HipsynthError], message: str) -> None:

@@ -319,8 +319,10 @@ def test_bad_questions_are_rejected(model: Path) -> None:
 
 def test_a_folder_without_a_model_is_missing(tmp_path: Path) -> None:
     with pytest.raises(MissingDependency, match="no finished model") as error:
-        Predictor.load(tmp_path / "elsewhere")
+        Predictor.load(tmp_path)
     assert "synth train" in error.value.remedy
+    with pytest.raises(BadInput, match="no such file or folder"):
+        Predictor.load(tmp_path / "elsewhere")
 
 
 def test_a_damaged_record_is_bad_input(tmp_path: Path) -> None:
