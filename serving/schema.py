@@ -54,12 +54,15 @@ def name_bad_device(value: object) -> object:
 
 
 def devices_by_arch() -> list[JsonValue]:
-    """For each architecture, the schema of requests whose device has it; a request may leave out both."""
+    """For each architecture, the schemas of requests whose device has it; a request may leave out one, or both."""
     return [
         {
             "properties": {"arch": {"const": arch}, "device": {"enum": [None, *devices_of(arch)]}},
             "required": [] if arch == DEFAULT_ARCH else ["arch"],
         }
+        for arch in list_architectures()
+    ] + [
+        {"properties": {"arch": {"const": arch}, "device": {"enum": devices_of(arch)}}, "required": ["device"]}
         for arch in list_architectures()
     ]
 
@@ -100,6 +103,14 @@ class Build(Strict):
     flags: Flags = "-O3"
     name: Name = "kernel.hip"
     arguments: Annotated[list[Word], Field(max_length=64)] = []
+
+    @model_validator(mode="before")
+    @classmethod
+    def infer_arch(cls, body: object) -> object:
+        """The request with the architecture of its device, where it has none."""
+        if isinstance(body, dict) and "arch" not in body and (device := body.get("device")) in list_devices():
+            return {**body, "arch": load_device(str(device)).arch}
+        return body
 
     @model_validator(mode="after")
     def check_device(self) -> Build:

@@ -28,7 +28,7 @@ FIELDS: list[tuple[dict[str, Any], bool]] = [
     ({"device": "mi300x"}, True),
     ({"device": None, "arch": "gfx90a"}, True),
     ({"device": "mi250", "arch": "gfx90a"}, True),
-    ({"device": "mi250"}, False),
+    ({"device": "mi250"}, True),
     ({"device": "mi300x", "arch": "gfx90a"}, False),
     ({"device": "0"}, False),
     ({"flags": " -O3 -D'A=b c' -D N -mllvm -amdgpu-x=1"}, True),

@@ -181,7 +181,7 @@ def test_strict_bodies(body: Any) -> None:
     [
         ("/v1/predict", {"flags": "-O3\0"}, "bad_flag", r"-O3\x00"),
         ("/v1/profile", {"flags": "-O2 -O9"}, "bad_flag", "-O9"),
-        ("/v1/profile", {"device": "mi300x"}, "usage", "devices of gfx90a"),
+        ("/v1/profile", {"device": "mi300x", "arch": "gfx90a"}, "usage", "devices of gfx90a"),
         ("/v1/profile", {"arch": "mi300x"}, "usage", "mi300x is a device"),
         ("/v1/predict", {"device": "gfx942"}, "usage", "gfx942 is an architecture"),
     ],
