@@ -147,14 +147,15 @@ def command(
             reports.append(report)
             if page:  # after each survey, because a later one may be interrupted
                 update_page(page, reports)
+    if not reports:
+        problem, remedy = "no HIP program in any of the folders", "give folders that contain the sources"
+        raise BadInput(problem, remedy=remedy, reason=Reason.NO_PROGRAMS)
     if as_json:
         documents = tuple(report.document() for report in reports)
         print_json(documents[0] if len(documents) == 1 else SurveyCollection(documents))
     else:
         texts = [f"{_report_heading(report, len(reports))}{report_table(report)}" for report in reports]
         click.echo("\n\n".join([*texts, *([summary_line(reports)] if len(reports) > 1 else [])]))
-    if not reports:
-        raise BadInput("no HIP program in any of the folders", remedy="give folders that contain the sources")
     return 0
 
 
