@@ -166,15 +166,15 @@ def verify(release: Path, row: str, sample: int, as_json: bool) -> int:
     rebuilt = rebuild(opened, ids, progress.step)
     progress.close()
     wrong = [difference for difference in rebuilt if difference.status != RebuildStatus.SAME]
-    crossing = [] if row else find_leaks(opened)
+    crossing = None if row else tuple(find_leaks(opened))
     seeds = check_seeds(opened, ids)
     foreign = [check for check in seeds if check.programs]
     if as_json:
-        print_json(ReleaseVerification(str(opened.root), "same", tuple(crossing), tuple(rebuilt), tuple(seeds)))
+        print_json(ReleaseVerification(str(opened.root), "same", crossing, tuple(rebuilt), tuple(seeds)))
     else:
         same = f"{len(rebuilt) - len(wrong)} of {len(rebuilt)} rows rebuilt with the same values"
         click.echo(f"{opened.root}: all checksums agree; {same}")
-        for line in crossing:
+        for line in crossing or ():
             click.echo(f"  leak: {line}")
         for check in seeds:
             click.echo(f"  programs of shard {check.shard:04}, drawn again by its seed: {check.status}")

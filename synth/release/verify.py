@@ -79,11 +79,12 @@ class SeedCheck:
 @dataclass(frozen=True)
 class ReleaseVerification:
     """The document of `synth release verify --json`. `checksums` are "same" (else there is an error instead); `leaks`:
-    what crosses the splits. `seeds`: of the shards of these rows, as far as the release says how they were made."""
+    what crosses the splits, null where that was not looked for. `seeds`: of the shards of these rows, as far as the
+    release says how they were made."""
 
     release: str
     checksums: str
-    leaks: tuple[str, ...]
+    leaks: tuple[str, ...] | None
     rows: tuple[RebuildCheck, ...]
     seeds: tuple[SeedCheck, ...] = ()
 
@@ -141,7 +142,11 @@ def _check_program(release: Release, rows: Sequence[StoredRow], stored: StoredRo
     result = RebuildCheck(rows[0]["id"], stored["id"], RebuildStatus.SAME)
     program = _regenerate_program(stored, result)
     target = Target(rows[0]["arch"], rows[0]["flags"], rows[0]["device"])
-    run = next(run for run in program.runs if shlex.join(run.arguments) == rows[0]["arguments"])
+    run = next((run for run in program.runs if shlex.join(run.arguments) == rows[0]["arguments"]), None)
+    if run is None:
+        result.status = RebuildStatus.FAILED
+        result.differences.append(f"arguments: program {stored['id']} has no run with {rows[0]['arguments']!r}")
+        return result
     tools = release.facts.shard(rows[0]["shard"]).tools
     tool = open_backend(tools["backend"])
     (job_result,) = run_job(MatrixJob(tool.name, program, ((target, run),), limits_of(tool.name)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from hipsynth.profiling import metrics
 from hipsynth.profiling.matrix.collect import MatrixOptions
 from hipsynth.profiling.reports.corpus_statistics import corpus_statistics
 from hipsynth.simulator import label_model
-from hipsynth.synth.release import staged_files
+from hipsynth.synth.release import staged_files, verify
 from hipsynth.synth.release.column_dictionary import column_lines, describe_column
 from hipsynth.synth.release.make_shards import make_shards
 from hipsynth.synth.release.pack import PackResult, pack_release
@@ -136,6 +137,19 @@ def test_a_copy_that_crosses_is_found(release: Path) -> None:
     pq.write_table(table.from_pylist([row], schema=table.schema), release / "programs" / "test-0100-0101.parquet")
     opened._named = [*opened._named, "programs/test-0100-0101.parquet"]
     assert [line for line in find_leaks(opened) if "token stream" in line and line.startswith("test: 0000000000000000")]
+
+
+def test_a_row_whose_program_has_no_such_run_is_no_crash(
+    release: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    regenerate = verify._regenerate_program
+    monkeypatch.setattr(verify, "_regenerate_program", lambda *words: replace(regenerate(*words), runs=()))
+    [row] = choose_ids(Release.load(release), "", 1)
+    with pytest.raises(SystemExit) as ended:
+        main(["release", "verify", str(release), "--row", row, "--json"])
+    document = json.loads(capsys.readouterr().out)
+    assert ended.value.code == 5 and document["leaks"] is None  # not looked for
+    assert document["rows"][0]["status"] == "failed" and "arguments" in document["rows"][0]["differences"][-1]
 
 
 def first_program(key: str) -> release_samples.Program:
