@@ -98,11 +98,15 @@ class Client:
     """Posts chats to URL/chat/completions. Threads may share it; `close` ends their open requests."""
 
     def __init__(self, url: str, key: str = "", timeout_s: float = 120.0) -> None:
-        parts = urllib.parse.urlsplit(url)
+        problem, remedy = "no address of a server of models", "give for example http://127.0.0.1:8080/v1"
+        try:
+            parts = urllib.parse.urlsplit(url)
+            self.port = parts.port
+        except ValueError as error:
+            raise UsageError(problem, cause=str(error), remedy=remedy) from None
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
             cause = "not http or https with a host, or it holds a user or a query"
-            remedy = "give for example http://127.0.0.1:8080/v1"
-            raise UsageError("no address of a server of models", cause=cause, remedy=remedy)
+            raise UsageError(problem, cause=cause, remedy=remedy)
         if not key.isascii() or not key.isprintable():
             raise UsageError("the API key holds characters that no HTTP header may have", remedy="check the variable")
         self.parts, self.key, self.timeout_s = parts, key, timeout_s
@@ -171,7 +175,7 @@ class Client:
             raise TimeoutError
 
     def _make_connection(self) -> http.client.HTTPConnection:
-        host, port = str(self.parts.hostname), self.parts.port
+        host, port = str(self.parts.hostname), self.port
         if self.parts.scheme == "http":
             return http.client.HTTPConnection(host, port, timeout=self.timeout_s)
         context = ssl.create_default_context()

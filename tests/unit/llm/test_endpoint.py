@@ -134,8 +134,10 @@ def test_closing_ends_open_requests() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["", "127.0.0.1", "file:///etc/passwd", "http://", "http://user:pw@host/v1", "http://h/?a=b"]
-)
+    "url",
+    ["", "127.0.0.1", "file:///etc/passwd", "http://", "http://user:pw@host/v1", "http://h/?a=b", "http://h:99999/v1",
+     "http://h:x", "http://[::1"],
+)  # fmt: skip
 def test_only_plain_urls_are_taken(url: str) -> None:
     with pytest.raises(UsageError):
         Client(url)
