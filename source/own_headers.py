@@ -54,7 +54,7 @@ def find_line(text: str, line: int) -> tuple[str, int]:
     """Where a line of a text with headers written in stands: the header's name as it is included, "" for the text
     itself, and the line there, both from 1."""
     names, numbers = [""], [0]  # of the text, and of the headers that the line is in
-    for row in text.splitlines()[:line]:
+    for row in text.split("\n")[:line]:  # as a compiler counts lines: not at form feeds
         if _END_LINE.fullmatch(row) and len(names) > 1:
             names.pop()
             numbers.pop()

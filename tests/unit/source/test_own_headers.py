@@ -46,6 +46,10 @@ def test_lines_are_found_in_the_files_that_have_them(tmp_path: Path) -> None:
             assert (row == "#endif" and number > len(rows)) or row == rows[number - 1], (line, row, name, number)
 
 
+def test_a_form_feed_ends_no_line() -> None:
+    assert find_line("int a;\n\f// part two\nint b;\x1c\u2028\nint c;\n", 4) == ("", 4)
+
+
 def test_a_header_that_is_nowhere_stays_included(tmp_path: Path) -> None:
     assert write_in_headers(PROGRAM, tmp_path) == PROGRAM
     assert take_out_headers(PROGRAM) == PROGRAM
