@@ -14,6 +14,7 @@ from hipsynth.profiling.backends.protocol import TargetResult, describe_target
 from hipsynth.profiling.lines.line_records import KernelLines
 from hipsynth.profiling.metrics.bottleneck import latency_breakdown, rank_bounds, simd_occupancy, summarise_bounds
 from hipsynth.profiling.reports.describe import result_document
+from hipsynth.profiling.reports.documents import ProfiledKernel
 from hipsynth.profiling.reports.lines import compact_count, select_lines, source_lines
 from hipsynth.profiling.reports.memory_chart import draw_memory_chart
 from hipsynth.profiling.reports.numbers import format_number, format_quantity, unit_prefix
@@ -37,10 +38,11 @@ def profile_page(path: str, results: Sequence[TargetResult]) -> str:
             parts.append(f'<p class="verdict slower">{escape(f"{result.reason}: {result.message}")}</p>')
         if result.launches:
             parts.append(_launch_table(result))
-            for number, kernel in enumerate(result.launches):
-                parts += _kernel_parts(kernel, result, number)
+            document = result_document(result)
+            for kernel, described in zip(result.launches, document.kernels, strict=True):
+                parts += _kernel_parts(kernel, result, described)
             parts.append(f'<h3>Roofline</h3><div class="card plot"><div data-plot="{len(plots)}"></div></div>')
-            plots.append(to_json(result_document(result).plot))
+            plots.append(to_json(document.plot))
         parts.append("</section>")
     parts.append("</main>")
     return render_page(f"Profile of {Path(path).name}", "\n".join(parts), "profile.js", plots)
@@ -75,8 +77,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f'<div class="wide" tabindex="0"><table>{titles}<tbody>{body}</tbody></table></div>'
 
 
-def _kernel_parts(kernel: KernelRecord, result: TargetResult, number: int) -> Iterator[str]:
-    document = result_document(result).kernels[number]
+def _kernel_parts(kernel: KernelRecord, result: TargetResult, document: ProfiledKernel) -> Iterator[str]:
     error = (document.expected_error or {}).get("Duration")
     unsure = f" <small>± {error.range:.2g} % to the hardware</small>" if error is not None and error.range else ""
     verdict = summarise_bounds(rank_bounds(kernel), latency_breakdown(kernel, result.device))
