@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hipsynth.cli.options import NamedPath, json_option
+from hipsynth.cli.options import NamedPath, json_option, refuse_options
 from hipsynth.cli.output import print_json, print_note, print_remark
 from hipsynth.core.errors import UsageError
 
@@ -64,7 +64,7 @@ def command(
     baselines are fitted on the model's training samples. The default predictor is scored on every kernel of a run, a
     language model on the heaviest one, which is what it answers for.
     """
-    from hipsynth.training.analytic.predict import SHIPPED
+    from hipsynth.training.analytic.predict import SHIPPED, is_analytic
     from hipsynth.training.analytic.preview_journal import PREVIEWS, PreviewJournal
     from hipsynth.training.evaluation.evaluate import (
         evaluate_model,
@@ -75,6 +75,8 @@ def command(
     )
 
     model, corpus = _read_paths(paths, SHIPPED)
+    if is_analytic(model):
+        refuse_options(["--free-samples"], "is for language models", "drop it: the default predictor writes no text")
     samples = load_evaluated(corpus, model, backend, print_remark)
     journal = PreviewJournal(out / PREVIEWS) if out is not None else None
     predictor = open_predictor(model, journal)

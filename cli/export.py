@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hipsynth.cli.options import NamedPath, TargetNameType, json_option
+from hipsynth.cli.options import NamedPath, TargetNameType, json_option, refuse_options
 from hipsynth.cli.output import print_json
 
 EPILOG = """\b
@@ -61,6 +61,8 @@ def command(
     from hipsynth.training.data.questions import export_questions
     from hipsynth.training.data.samples import export_chat
 
+    if form == "questions":
+        refuse_options(["--digits"], "is for --format chat-jsonl", "drop it: answers in words have their own numbers")
     opened = Corpus.open(corpus, skip_damaged=skip_damaged)
     for note in opened.notes:
         click.echo(f"note: {note}", err=True)

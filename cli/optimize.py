@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hipsynth.cli.options import Duration, NamedPath, check_args_option, json_option, one_target_options
+from hipsynth.cli.options import (
+    Duration,
+    NamedPath,
+    check_args_option,
+    json_option,
+    one_target_options,
+    refuse_options,
+    typed_options,
+)
 from hipsynth.cli.output import print_json, say_if_replaced
 from hipsynth.cli.programs import define_option, include_option, split_run_arguments
 from hipsynth.core.errors import UsageError
@@ -51,6 +59,7 @@ is kept in --trace, and the same command goes on with it.
 """
 ANSWER_S = 300.0  # of one answer
 DEFAULT_FLAGS = "-O3"
+MODEL_OPTIONS = "--api-key-env", "--calls", "--tokens"  # besides --model and --trace
 MODEL_S = 900.0  # of a model's run, where --clock is not given
 
 
@@ -131,18 +140,21 @@ def command(
     if has_script_suffix(file):
         options = {"--flags": has_flags, "--allow": bool(allowed), "--llm": url is not None,
                    "--journal": journal is not None, "--trace": trace is not None, "--model": bool(model),
-                   "-I": bool(includes), "-D": bool(defines)}  # fmt: skip
+                   **dict.fromkeys(typed_options(*MODEL_OPTIONS), True), "-I": bool(includes),
+                   "-D": bool(defines)}  # fmt: skip
         check_hip_only(file, options)
         question = ScriptRequest(target, arguments, tuple(sizes), budget, clock)
         return print_answer(search_script(file, question, say), file, (arch, ""), out, as_json)
+    if url is None:
+        if model or trace:
+            raise UsageError("--model and --trace belong to --llm", remedy="give --llm URL, too")
+        refuse_options(MODEL_OPTIONS, "belongs to --llm", "give --llm URL, too")
     text, notes = read_runnable(file, target, includes)
     for note in notes:
         click.echo(f"note: {note}", err=True)
     request = OptimizeRequest(text, target, budget, arguments, sizes, journal, clock, frozenset(allowed))
     about = None
     if url is None:
-        if model or trace:
-            raise UsageError("--model and --trace belong to --llm", remedy="give --llm URL, too")
         with name_messages(file, text):
             outcome = optimize_program(request, say)
     else:

@@ -6,7 +6,7 @@ import functools
 import math
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar, cast
 
 import click
@@ -114,8 +114,7 @@ def check_args_option(meaning: str) -> Callable[[F], F]:
 def time_within(budget: float, timeout: float) -> float:
     """The limit on processor time: --timeout if it was given, else enough for the budget, compared with which the
     program's own code and the prices of work are uncertain."""
-    is_given = click.get_current_context().get_parameter_source("timeout") == ParameterSource.COMMANDLINE
-    return timeout if is_given or not budget else max(timeout, least_time(budget))
+    return timeout if typed_options("--timeout") or not budget else max(timeout, least_time(budget))
 
 
 def timeout_of(meaning: str) -> Callable[[F], F]:
@@ -225,6 +224,22 @@ def _parse_number(text: str) -> float:
     if not in_range:
         raise ValueError(f"{text} is out of range")
     return number
+
+
+def typed_options(*names: str) -> list[str]:
+    """Those of the verb's options that are on the command line, whatever their value."""
+    context = click.get_current_context()
+    parameters = {option: part.name for part in context.command.params for option in part.opts}
+    return [
+        name for name in names if context.get_parameter_source(parameters[name] or "") is ParameterSource.COMMANDLINE
+    ]
+
+
+def refuse_options(names: Sequence[str], why: str, remedy: str) -> None:
+    """Raises UsageError for the first of the options that is on the command line, of which `why` says what it is
+    for or lacks."""
+    for name in typed_options(*names):
+        raise UsageError(f"{name} {why}", remedy=remedy)
 
 
 def parse_units(sample: str, exact: bool, effort: float | None, default: int) -> int:

@@ -21,6 +21,7 @@ from hipsynth.cli.options import (
     json_option,
     parse_units,
     parse_values,
+    refuse_options,
     sandbox_option,
     time_within,
     timeout_option,
@@ -100,6 +101,7 @@ OPTIONS_OF_ONE = {
     "grid": "--grid",
     "block": "--block",
 }
+SAMPLING_OPTIONS = "--sample", "--effort", "--per-kernel", "--exact"
 OPTIONS_OF_MANY = {"retry_failed": "--retry-failed", "repair": "--repair"}
 
 
@@ -327,16 +329,17 @@ def _check_folder_options(defines: Sequence[str], includes: Sequence[str], optio
     if defines or includes:
         remedy = 'give macros as flags, --flags="-O3 -DN=64", and put headers beside the programs'
         raise UsageError("-D and -I are for one program", cause="--out measures a folder of programs", remedy=remedy)
-    for key, name in OPTIONS_OF_ONE.items():
-        if options[key]:  # type: ignore[literal-required]
-            problem = f"{name} is for one program"
-            raise UsageError(
-                problem, cause="--out stores all kernels of a folder of programs", remedy="drop one of them"
-            )
+    names = [name for key, name in OPTIONS_OF_ONE.items() if options[key]]  # type: ignore[literal-required]
+    if options["counters"] is False:
+        names.append("--no-counters")
+    for name in names:
+        problem = f"{name} is for one program"
+        raise UsageError(problem, cause="--out stores all kernels of a folder of programs", remedy="drop one of them")
 
 
 def _check_program_options(options: MeasurementOptions) -> None:
     """Raises UsageError for options that only the measurement of a folder of programs has a use for."""
+    refuse_options(["--engine"], "needs --out", "drop it: one program is measured here")
     for key, name in OPTIONS_OF_MANY.items():
         if options[key]:  # type: ignore[literal-required]
             remedy = "name a folder of programs and its --out, or drop it"
@@ -353,6 +356,8 @@ def _check_choices(
         raise UsageError("--warm-l2 needs the simulator", cause="a device's L2 is its own", remedy="drop one of them")
     if budget and backend != "sim":
         raise UsageError("--budget needs the simulator", cause="a device is not slower", remedy="drop one of them")
+    if backend.partition(":")[0] in ("rocprof", "recorded"):
+        refuse_options(SAMPLING_OPTIONS, "needs the simulator", "drop it: a device runs all grids in full")
     if conflicts_with_out or (of_one and backend != "sim"):
         problem = "--lines, --html, --what-if and --autotune-cache are for one program on the simulator"
         raise UsageError(problem, remedy="drop them, or --out and --backend")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
-from hipsynth.cli.options import NamedPath, engine_option, json_option, workers_option
+from hipsynth.cli.options import NamedPath, engine_option, json_option, refuse_options, workers_option
 from hipsynth.cli.output import Progress, print_json, print_note
 from hipsynth.core.errors import PartialFailure
 
@@ -160,6 +160,8 @@ def verify(release: Path, row: str, sample: int, as_json: bool) -> int:
     from hipsynth.synth.release.verify import RebuildStatus, ReleaseVerification, check_seeds, choose_ids, find_leaks
     from hipsynth.synth.release.verify import verify_labels as rebuild
 
+    if row:
+        refuse_options(["--sample"], "excludes --row", "give one of them")
     opened = Release.load(_existing_folder(release))
     ids = choose_ids(opened, row, sample)
     progress = Progress("verify", len(ids))

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 from profiling_samples import VCOPY_GFX90A, captures, failure, kernel, program, result, target
 
+from hipsynth.cli import profile as verb
 from hipsynth.cli.main import cli
 from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency, UsageError
 from hipsynth.core.kernel_record import Sampling
@@ -116,9 +117,11 @@ def test_some_failed_targets_are_exit_5_and_all_of_them_exit_3(hip: Path, record
 
 def test_timeouts_suggest_a_remedy(hip: Path, recorded: str, tmp_path: Path) -> None:
     capture_result(tmp_path / "captures", PROGRAM.id, failure(TARGETS[1], "timeout"))
-    errors = [run(str(hip), "--backend", recorded, "--arch", "gfx942", *more).stderr for more in ((), ("--exact",))]
-    assert "try:   more than --timeout 60, less to do by its arguments, or --budget 60s" in errors[0]
-    assert "no --exact" in errors[1] and "no --exact" not in errors[0]
+    error = run(str(hip), "--backend", recorded, "--arch", "gfx942").stderr
+    assert "try:   more than --timeout 60, less to do by its arguments, or --budget 60s" in error
+    late = failure(TARGETS[1], "timeout")
+    remedies = [verb._suggest_remedy(late, {"exact": exact, "timeout": 60.0}) for exact in (True, False)]  # type: ignore[typeddict-item]
+    assert "no --exact" in remedies[0] and "no --exact" not in remedies[1]
 
 
 def test_a_nonzero_exit_code_is_reported(hip: Path, recorded: str, tmp_path: Path) -> None:
