@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 from hipsynth.core.program import text_id
-from hipsynth.profiling.backends.sim import build_identity
+from hipsynth.simulator.identity import build_identity
 from hipsynth.toolchain import find_toolchain
 
 
