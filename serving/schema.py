@@ -55,16 +55,15 @@ def name_bad_device(value: object) -> object:
 
 def devices_by_arch() -> list[JsonValue]:
     """For each architecture, the schemas of requests whose device has it; a request may leave out one, or both."""
-    return [
-        {
-            "properties": {"arch": {"const": arch}, "device": {"enum": [None, *devices_of(arch)]}},
-            "required": [] if arch == DEFAULT_ARCH else ["arch"],
-        }
-        for arch in list_architectures()
-    ] + [
-        {"properties": {"arch": {"const": arch}, "device": {"enum": devices_of(arch)}}, "required": ["device"]}
-        for arch in list_architectures()
-    ]
+    schemas: list[JsonValue] = []
+    for arch in list_architectures():
+        devices: list[JsonValue] = [*devices_of(arch)]
+        by_arch: list[JsonValue] = [] if arch == DEFAULT_ARCH else ["arch"]
+        schemas += [
+            {"properties": {"arch": {"const": arch}, "device": {"enum": [None, *devices]}}, "required": by_arch},
+            {"properties": {"arch": {"const": arch}, "device": {"enum": devices}}, "required": ["device"]},
+        ]
+    return schemas
 
 
 NotNegative = Annotated[int, Field(ge=0, le=1 << 53), BeforeValidator(whole_number)]

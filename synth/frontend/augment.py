@@ -171,7 +171,7 @@ def _record_run(out: Path, path: Path, recipe: CopyRecipe) -> None:
     """Records where the copies in a folder come from. Raises BadInput if it has those of another run, which this one
     would drop; a run may make more copies of each program, and new ones of programs that have changed."""
     origin = {"path": str(path.resolve()), "seed": recipe.seed, "kinds": recipe.kinds, "texts": vars(recipe.texts)}
-    run = {**to_json(origin), "copies": recipe.copies}
+    run = to_json({**origin, "copies": recipe.copies})
     if (out / RUN).exists() and (out / INDEX).exists():
         try:
             before = json.loads(read_regular(out / RUN, 1 << 20, inside=out))
