@@ -64,7 +64,7 @@ def command(
     baselines are fitted on the model's training samples. The default predictor is scored on every kernel of a run, a
     language model on the heaviest one, which is what it answers for.
     """
-    from hipsynth.training.analytic.predict import SHIPPED, is_analytic
+    from hipsynth.training.analytic.predict import SHIPPED
     from hipsynth.training.analytic.preview_journal import PREVIEWS, PreviewJournal
     from hipsynth.training.evaluation.evaluate import (
         evaluate_model,
@@ -74,9 +74,7 @@ def command(
         save_evaluation,
     )
 
-    model, corpus = _read_paths(paths, SHIPPED)
-    if is_analytic(model):
-        refuse_options(["--free-samples"], "is for language models", "drop it: the default predictor writes no text")
+    model, corpus = _read_paths(paths)
     samples = load_evaluated(corpus, model, backend, print_remark)
     journal = PreviewJournal(out / PREVIEWS) if out is not None else None
     predictor = open_predictor(model, journal)
@@ -100,9 +98,15 @@ def _write_evaluation(evaluation: Evaluation, out: Path) -> None:
     draw_figures(out, evaluation.predicted, evaluation.parts)
 
 
-def _read_paths(paths: tuple[Path, ...], default: Path) -> tuple[Path, Path]:
-    """(the model or the default one, the corpus). Raises UsageError for more than two paths."""
+def _read_paths(paths: tuple[Path, ...]) -> tuple[Path, Path]:
+    """(the model or the default one, the corpus). Raises UsageError for more than two paths, and for options that this
+    kind of model has no use for."""
+    from hipsynth.training.analytic.predict import SHIPPED, is_analytic
+
     *models, corpus = paths
     if len(models) > 1:
         raise UsageError("one model is evaluated on one corpus", remedy="give at most two folders")
-    return (models[0] if models else default), corpus
+    model = models[0] if models else SHIPPED
+    if is_analytic(model):
+        refuse_options(["--free-samples"], "is for language models", "drop it: the default predictor writes no text")
+    return model, corpus

@@ -124,8 +124,7 @@ def command(
     from hipsynth.training.analytic.predict import LaunchAssumptions, is_analytic
     from hipsynth.training.models.model_record import check_model_path
 
-    if model is not None:
-        check_model_path(model)
+    check_model_path(model)
     if tools and model is not None:
         raise UsageError("--tools asks the shipped model", remedy="drop --tools, or --model")
     hip_only = {"--grid": grid, "--block": block, "--value": values, "--sweep": sweeps, "--variants": listed,

@@ -15,6 +15,7 @@ from hipsynth.core.errors import BadInput, UsageError
 
 if TYPE_CHECKING:
     from hipsynth.core.program import Program
+    from hipsynth.tuning.agent.sft_data import CollectionSummary
 
 EPILOG = """\b
 Examples:
@@ -85,7 +86,11 @@ def command(
     report = add_runs(runs, out, {job.program.id: job.split for job in jobs}) if runs else report
     if as_json:
         print_json(report)
-        return
+    else:
+        _print_summary(report)
+
+
+def _print_summary(report: CollectionSummary) -> None:
     counts = ", ".join(f"{number} {split.replace('_', ' ')}" for split, number in report.samples.items())
     click.echo(f"{count_text(report.programs, 'program')}; samples: {counts}; duplicates left out: {report.duplicates}")
     for reason, number in sorted(report.without.items()):

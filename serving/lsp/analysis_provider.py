@@ -87,6 +87,7 @@ class WorkerSource:
         return from_json(ProfileDocument, answer).results[0]
 
     async def optimize(self, query: Query, budget_s: float) -> ImprovedProgram:
+        """What a search finds, however busy the machine is."""
         from hipsynth.serving.documents import ImprovedProgram
 
         request = SearchRequest(**vars(_program_request(query)), budget_s=budget_s)

@@ -15,9 +15,9 @@ from hipsynth.core.reasons import Reason
 RECORD = "hipsynth.json"
 
 
-def check_model_path(model: Path) -> None:
-    """Raises BadInput for a model that is not there."""
-    if not model.exists():
+def check_model_path(model: Path | None) -> None:
+    """Raises BadInput for a model that is not there; None is the shipped one."""
+    if model is not None and not model.exists():
         problem = f"{model}: no such file or folder"
         raise BadInput(problem, remedy="give a model folder, as synth train writes it", reason=Reason.MISSING_FILE)
 
