@@ -84,13 +84,13 @@ def command(
         jobs += [ValuationJob(program, target, base_text) for target in targets]
     report = collect_chats(jobs, out, workers, print_note)
     report = add_runs(runs, out, {job.program.id: job.split for job in jobs}) if runs else report
+    _print_summary(report, as_json)
+
+
+def _print_summary(report: CollectionSummary, as_json: bool) -> None:
     if as_json:
         print_json(report)
-    else:
-        _print_summary(report)
-
-
-def _print_summary(report: CollectionSummary) -> None:
+        return
     counts = ", ".join(f"{number} {split.replace('_', ' ')}" for split, number in report.samples.items())
     click.echo(f"{count_text(report.programs, 'program')}; samples: {counts}; duplicates left out: {report.duplicates}")
     for reason, number in sorted(report.without.items()):

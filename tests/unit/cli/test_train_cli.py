@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 
 from hipsynth.cli.main import cli
 from hipsynth.core.documents import document_json
-from hipsynth.core.errors import BadInput, MissingDependency, UsageError
+from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.training.analytic.predict import SHIPPED
 from hipsynth.training.data.training_set import read_training_set
 from hipsynth.training.evaluation.documents import EvaluatedModel, EvaluationDocument, PredictedSample
@@ -224,7 +224,8 @@ def test_bad_input_is_a_clear_error(work: Path, monkeypatch: pytest.MonkeyPatch)
         (BadInput, ["predict", work / "empty.hip", "--arch", "gfx90a", "--model", work / "model"]),
         (UsageError, ["train", corpus, "--config", "no-such", "--out", work / "m2"]),
         (BadInput, ["train", work / "nowhere", "--config", "tiny-cpu", "--out", work / "m2"]),
-        (MissingDependency, ["evaluate", work / "nowhere", corpus]),
+        (BadInput, ["evaluate", work / "nowhere", corpus]),
+        (BadInput, ["report", corpus, "--model", work / "nowhere", "--out", work / "x.html"]),
         (BadInput, ["evaluate", work / "model", work / "nowhere"]),
         (BadInput, ["evaluate", work / "nowhere"]),
         (UsageError, ["evaluate", work / "model", corpus, corpus]),
