@@ -115,6 +115,7 @@ void Trial::variable(const std::string& name, const char* data, size_t bytes) {
 }
 
 void Trial::copied_to_host(const char* data, size_t bytes, const void* from) {
+  returned_ = true;
   if (!options_.outputs) return;
   const auto place = reinterpret_cast<uint64_t>(from);
   if (copy_.bytes() == 0) copied_from_ = place;
@@ -144,10 +145,20 @@ void Trial::copied_to_device(char* data, size_t bytes, bool continues) {
   inputs_ += !continues;
   Buffer* buffer = buffer_at(reinterpret_cast<uint64_t>(data));
   const Elements elements = buffer == nullptr ? Elements::unknown : elements_of(*buffer);
-  if (options_.redraw.on()) redraw(data, bytes, options_.redraw, mix(inputs_), elements);
+  Digest contents;
+  contents.add(data, bytes);
+  const uint64_t seed = seed_of_input(contents.number(), inputs_);
+  if (options_.redraw.on()) redraw(data, bytes, options_.redraw, seed, elements);
   if (buffer == nullptr) return;
   buffer->drawn = true;
-  if (buffer->input == 0) buffer->input = inputs_;
+  if (buffer->input == 0) buffer->input = seed;
+}
+
+// An input is drawn alike in two programs that upload it in another order, but each time anew where it is uploaded
+// again. What may be made of results, whose last bits may differ, has its number as the seed.
+uint64_t Trial::seed_of_input(uint64_t contents, uint64_t number) {
+  if (returned_ && !occurrences_.contains(contents)) return mix(number);
+  return mix(contents ^ mix(occurrences_[contents]++));
 }
 
 void Trial::written_by_command(const void* start) {
@@ -194,7 +205,8 @@ void Trial::before_launch(const KernelInfo& kernel, const std::vector<uint8_t>& 
   if (!options_.redraw.on()) return;
   for (auto& [start, buffer] : buffers_) {
     if (std::exchange(buffer.drawn, true)) continue;
-    redraw(reinterpret_cast<char*>(start), buffer.bytes, options_.redraw, mix(~buffer.index), elements_of(buffer));
+    const uint64_t seed = seed_of_input(~digest_contents(start, buffer).number(), ~buffer.index);
+    redraw(reinterpret_cast<char*>(start), buffer.bytes, options_.redraw, seed, elements_of(buffer));
   }
 }
 
@@ -251,10 +263,10 @@ void Trial::protect(int protection) {
   }
 }
 
-std::string Trial::digest_of(uint64_t start, const Buffer& buffer) {
+Trial::Digest Trial::digest_contents(uint64_t start, const Buffer& buffer) {
   Digest digest;
   digest.add(reinterpret_cast<const char*>(start), buffer.bytes);
-  return digest.text();
+  return digest;
 }
 
 void Trial::check(uint64_t start, const Buffer& buffer) {

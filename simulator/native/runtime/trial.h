@@ -82,7 +82,7 @@ class Trial {
   struct Buffer {
     uint64_t index, start;
     size_t bytes;
-    uint64_t input = 0;         // the number of the input that was copied to it; 0: none
+    uint64_t input = 0;         // the seed of the first input that was copied to it; 0: none
     bool drawn = false;         // its input has been drawn again, or a kernel may have written it
     bool device = false;        // the host may not touch it
     std::string state = "";     // digest after the last operation, if it is watched
@@ -94,6 +94,7 @@ class Trial {
    public:
     void add(const char* data, size_t bytes);
     std::string text() const;
+    uint64_t number() const { return mix(a_ ^ bytes_); }
     uint64_t bytes() const { return bytes_; }
 
    private:
@@ -112,8 +113,10 @@ class Trial {
   Buffer* buffer_at(uint64_t address);
   void note_uses(const KernelInfo& kernel, const std::vector<uint8_t>& arguments);
   Elements elements_of(const Buffer& buffer) const;
+  uint64_t seed_of_input(uint64_t contents, uint64_t number);
   uint64_t record(const char* data, size_t bytes);
-  static std::string digest_of(uint64_t start, const Buffer& buffer);
+  static Digest digest_contents(uint64_t start, const Buffer& buffer);
+  static std::string digest_of(uint64_t start, const Buffer& buffer) { return digest_contents(start, buffer).text(); }
   void check(uint64_t start, const Buffer& buffer);
   void protect(int protection);
   void poison_results();
@@ -129,7 +132,9 @@ class Trial {
   uint64_t commands_ = 0;     // launches, copies to the device, copies within it, and fills
   uint64_t allocations_ = 0, copies_ = 0, inputs_ = 0, copy_recorded_ = 0, recorded_ = 0;
   uint64_t launches_ = 0, placed_ = 0, place_ = kFirstPlace;
+  std::map<uint64_t, uint64_t> occurrences_;  // of inputs, by a digest of what the program put there
   bool launched_ = false;
+  bool returned_ = false;     // something was copied to the host, so that later inputs may be made of results
   unsigned calls_ = 0;        // of the API that are in progress
   uint64_t host_writes_ = 0;  // times that a watched buffer had changed
   std::FILE* file_ = nullptr;

@@ -1,0 +1,63 @@
+"""Inputs that are drawn again: in which ways they vary, and which of them stay what a program relies on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hipsynth.tuning.optimize.analysis.program_model import read_program
+from hipsynth.tuning.optimize.documents import VerificationCheck
+from hipsynth.tuning.optimize.verification.checks import check_other_inputs
+from hipsynth.tuning.optimize.verification.verify_change import prepare_verifier
+from hipsynth.tuning.trial import Conditions, compare_trials, run_trial, target_of
+
+TARGET = target_of("gfx942")
+HEAD = "#include <hip/hip_runtime.h>\n#include <vector>\n"
+UPLOAD = "(void)hipMemcpy({0}, host_{0}.data(), host_{0}.size() * sizeof *{0}, hipMemcpyHostToDevice);"
+
+
+def write_program(body: str, inputs: dict[str, tuple[str, str, str]], result: str = "float", n: int = 512) -> str:
+    """A program whose kernel computes `out[i]` in `body`, from inputs: by name their type, count and `[i]`."""
+    parameters = ", ".join(f"const {kind}* {name}" for name, (kind, _, _) in inputs.items())
+    kernel = (
+        f"__global__ void k({parameters}, {result}* out, int n) {{ int i = blockIdx.x * 64 + threadIdx.x; {body} }}"
+    )
+    lines = [
+        f"const int n = {n};",
+        f"std::vector<{result}> back(n);",
+        f"{result}* out; (void)hipMalloc(&out, n * sizeof *out);",
+    ]
+    for name, (kind, count, value) in inputs.items():
+        lines.append(f"std::vector<{kind}> host_{name}({count});")
+        lines.append(f"for (int i = 0; i < {count}; ++i) host_{name}[i] = {value};")
+        lines.append(f"{kind}* {name}; (void)hipMalloc(&{name}, {count} * sizeof *{name});")
+    lines += [UPLOAD.format(name) for name in inputs]
+    lines.append("(void)hipMemset(out, 0, n * sizeof *out);")
+    lines.append(f"k<<<n / 64, 64>>>({', '.join(inputs)}, out, n);")
+    lines.append("(void)hipMemcpy(back.data(), out, n * sizeof *out, hipMemcpyDeviceToHost);")
+    main = "\n  ".join(lines)
+    return f"{HEAD}{kernel}\nint main() {{\n  {main}\n}}\n"
+
+
+NUMBERS = ("float", "n", "0.01f * (i * 37 % 1013) - 5")
+OTHERS = ("float", "n", "0.01f * (i * 31 % 997) - 3")
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_inputs_are_drawn_alike_in_whatever_order_they_are_uploaded(calls: int) -> None:
+    text = write_program("out[i] = a[i] * b[i] + a[i];", {"a": NUMBERS, "b": OTHERS})
+    first, second = UPLOAD.format("a"), UPLOAD.format("b")
+    other = text.replace(first, "").replace(second, f"{second}\n  {first}")
+    drawn = Conditions(exact=True, redraw=11, calls=calls)
+    before, after = run_trial(text, TARGET, drawn), run_trial(other, TARGET, drawn)
+    assert before.ok and before.outputs != run_trial(text, TARGET, replace(drawn, redraw=0)).outputs
+    assert compare_trials(before, after).exact
+
+
+def check_drawn(text: str, changed: str) -> VerificationCheck:
+    """The check of a changed program with inputs that are drawn again."""
+    assert changed != text
+    verifier = prepare_verifier(read_program(text, TARGET.arch, TARGET.flags), TARGET, [()])
+    assert verifier.quick(changed).passed, "it does the same with the program's own inputs"
+    return check_other_inputs(verifier, changed)
