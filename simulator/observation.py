@@ -59,6 +59,18 @@ class KnownElements:
         return f"{self.index}:{self.bytes}:{int(self.elements)}"
 
 
+@dataclass(frozen=True)
+class KnownInput:
+    """What an input holds whose contents have a digest. `constant`: it was uploaded, and kernels only read it."""
+
+    contents: int
+    elements: Elements
+    constant: bool
+
+    def __str__(self) -> str:
+        return f"{self.contents}:{int(self.elements)}:{int(self.constant)}"
+
+
 LDS_FILL = 0xFF  # the byte that fills a work-group's LDS where memory is poisoned: NaNs, and no index
 
 
@@ -67,19 +79,20 @@ class MemoryChanges:
     """What a run changes in memory and reports of it; by default nothing.
 
     `record_bytes`: keep up to so many bytes of what is digested. `redraw`: not 0, a seed by which the inputs of
-    kernels are drawn again, as numbers of a `family`; with `redraw_integers`, other data is resampled, or permuted
-    if its numbers are all different, unless it is non-decreasing. `nudge`: not 0, a seed by which the last bit of
-    each number moves. `elements`: what inputs hold, where that is known; others are recognised by their bytes, and may
-    hold `halves`. `poison`: not 0, the 32-bit word that fills new allocations; the LDS is filled, too.
-    `poison_every`: not 0, also fill what kernels had written after every so many launches, and change inputs that are
-    drawn again once more; `poison_from`: launches before the first of them. `poison_results`: before the first
-    launch, also fill device memory that no input was copied to. `scatter`: not 0, a seed by which device memory is
-    allocated at other places. `watch`: also report how often the host had written device memory directly; `guard`:
-    end the program where the host reads or writes it. `races`: warn of accesses to one word that nothing puts in
-    order. `exact_sums`: atomics that add floating-point numbers carry what rounding loses, so that sums do not depend
-    on their order. `one_in`: where nothing is counted, about one in so many work-groups of a grid runs, in windows of
-    equal parts that begin `which` / `one_in` into each; as many as `one_in`: only the first one. `deferral`:
-    launches, copies and fills are executed no earlier than the program waits for them.
+    kernels are drawn again, as numbers of a `family`; with `redraw_integers`, other data is resampled, or permuted if
+    its numbers are all different, unless it is non-decreasing. `nudge`: not 0, a seed by which the last bit of each
+    number moves. `elements`: what inputs hold, where that is known; others are recognised by their bytes, and may hold
+    `halves`. `inputs`: likewise by their contents, which are the same in two programs. `poison`: not 0, the 32-bit
+    word that fills new allocations; the LDS is filled, too. `poison_every`: not 0, also fill what kernels had written
+    after every so many launches, and change inputs that are drawn again once more; `poison_from`: launches before the
+    first of them. `poison_results`: before the first launch, also fill device memory that no input was copied to.
+    `scatter`: not 0, a seed by which device memory is allocated at other places. `watch`: also report how often the
+    host had written device memory directly; `guard`: end the program where the host reads or writes it. `races`: warn
+    of accesses to one word that nothing puts in order. `exact_sums`: atomics that add floating-point numbers carry
+    what rounding loses, so that sums do not depend on their order. `one_in`: where nothing is counted, about one in so
+    many work-groups of a grid runs, in windows of equal parts that begin `which` / `one_in` into each; as many as
+    `one_in`: only the first one. `deferral`: launches, copies and fills are executed no earlier than the program waits
+    for them.
     """
 
     record_bytes: int = 0
@@ -90,6 +103,7 @@ class MemoryChanges:
     family: Family = Family.SCALED
     nudge: int = 0
     elements: tuple[KnownElements, ...] = ()
+    inputs: tuple[KnownInput, ...] = ()
     halves: bool = True
     poison_every: int = 0
     poison_from: int = 0
@@ -133,9 +147,10 @@ class Observation(MemoryChanges):
             ("which", self.which),
             ("deferral", self.deferral),
         ]
-        elements = [("elements", ",".join(map(str, self.elements)))] if self.elements else []
+        inputs = (("elements", self.elements), ("inputs", self.inputs))
+        described = [(name, ",".join(map(str, rows))) for name, rows in inputs if rows]
         return [
-            *elements,
+            *described,
             ("halves", int(self.halves)),
             ("outputs", int(self.outputs)),
             ("record_bytes", min(self.record_bytes, MOST_RECORDED)),
@@ -164,8 +179,9 @@ class Output:
 
     `index` counts copies, and buffers in the order of their allocation; that of a variable is a hash of its name.
     `recorded` of the bytes were kept. `uses`: of the allocation, up to MOST_USES. Of a buffer, `uploaded` are the bytes
-    that were copied to it from the host, and `written_at` is the number of the last copy to it, or fill, as in `uses`.
-    A copy of one piece of memory is that at `offset` in the buffer with the index `source`.
+    that were copied to it from the host, `inputs` digests of these copies, up to MOST_USES, and `written_at` is the
+    number of the last copy to it, or fill, as in `uses`. A copy of one piece of memory is that at `offset` in the
+    buffer with the index `source`.
     """
 
     kind: str
@@ -178,3 +194,4 @@ class Output:
     written_at: int = field(default=0, compare=False)
     source: int = field(default=-1, compare=False)
     offset: int = field(default=0, compare=False)
+    inputs: tuple[int, ...] = field(default=(), compare=False)

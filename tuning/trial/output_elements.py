@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from hipsynth.profiling.preview.launch import parameter_types
-from hipsynth.simulator.observation import Elements, KnownElements, Output
+from hipsynth.profiling.preview.launch import is_read_only, parameter_types
+from hipsynth.simulator.observation import Elements, KnownElements, KnownInput, Output
 from hipsynth.source.names import demangle
 
 _WIDTHS = ("", "1", "2", "3", "4")
@@ -116,6 +117,21 @@ def list_elements(outputs: Iterable[Output], types: ParameterTypes) -> tuple[Kno
         if output.kind == "buffer"
     )
     return tuple(buffer for buffer in buffers if buffer.elements is not Elements.UNKNOWN)
+
+
+def list_inputs(outputs: Iterable[Output], types: ParameterTypes) -> tuple[KnownInput, ...]:
+    """What the inputs of a run hold, as far as parameters of kernels say it: the same of all with these contents."""
+    kinds: defaultdict[int, set[tuple[Elements, bool]]] = defaultdict(set)
+    for output in outputs:
+        uses = types.list_uses(output)
+        constant = bool(uses) and len(uses) == len(output.uses) and all(map(is_read_only, uses))
+        for contents in output.inputs:
+            kinds[contents].add((types.classify(output), constant))
+    return tuple(
+        KnownInput(contents, *rows.pop())
+        for contents, rows in kinds.items()
+        if len(rows) == 1 and all(elements is not Elements.UNKNOWN for elements, _ in rows)
+    )
 
 
 def may_hold_halves(text: str) -> bool:

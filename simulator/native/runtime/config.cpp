@@ -35,6 +35,20 @@ std::map<uint64_t, KnownElements> parse_elements(const std::string& text) {
   return elements;
 }
 
+// "CONTENTS:KIND:CONSTANT", separated by commas; a kind as above.
+std::map<uint64_t, InputKind> parse_inputs(const std::string& text) {
+  std::map<uint64_t, InputKind> inputs;
+  std::istringstream rows(text);
+  for (std::string row; std::getline(rows, row, ',');) {
+    unsigned long long contents = 0;
+    unsigned kind = 0, constant = 0;
+    if (std::sscanf(row.c_str(), "%llu:%u:%u", &contents, &kind, &constant) != 3 || kind >= kElements)
+      throw std::invalid_argument("no inputs");
+    inputs[contents] = {.elements = static_cast<Elements>(kind), .by_contents = true, .constant = constant != 0};
+  }
+  return inputs;
+}
+
 Deferral parse_deferral(const std::string& text) {
   const double value = number(text);
   if (value != 0 && value != 1 && value != 2) throw std::invalid_argument("no order of streams");
@@ -121,6 +135,7 @@ Setters observation_setters() {
       {"record_path", store_trial<&TrialOptions::record_path>},
       {"redraw", store_redraw<&Redraw::seed>},
       {"elements", [](Config& c, const std::string& v) { c.trial.elements = parse_elements(v); }},
+      {"inputs", [](Config& c, const std::string& v) { c.trial.inputs = parse_inputs(v); }},
       {"halves", store_redraw<&Redraw::halves>},
       {"redraw_integers", store_redraw<&Redraw::integers>},
       {"family",

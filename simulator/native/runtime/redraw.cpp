@@ -18,7 +18,8 @@ uint64_t mix(uint64_t x) {  // splitmix64
 
 namespace {
 
-constexpr size_t kLeastInput = 32;  // bytes; smaller inputs are sizes and flags rather than data
+constexpr size_t kLeastInput =
+    32;  // bytes; smaller inputs are sizes and flags rather than data, unless known as floats
 
 // The upper half of a float, to which it is rounded to even.
 struct Bfloat {
@@ -204,18 +205,41 @@ void redraw_integers(char* data, size_t bytes, uint64_t seed, Family family) {
   resample(data, bytes, seed, family);
 }
 
+bool are_floating(Elements elements) { return elements != Elements::unknown && elements != Elements::integers; }
+
+// Numbers in the place of zeros: a bias or an offset that is not used yet.
+template <typename T>
+void plant(char* data, size_t bytes, uint64_t seed) {
+  for (size_t i = 0; i < bytes / sizeof(T); ++i) {
+    const T value = static_cast<T>(0.25 * chance(seed, 8, i) - 0.125);
+    std::memcpy(data + i * sizeof(T), &value, sizeof(T));
+  }
+}
+
+void plant_in_zeros(char* data, size_t bytes, uint64_t seed, const InputKind& known) {
+  if (!known.constant || std::any_of(data, data + bytes, [](char byte) { return byte != 0; })) return;
+  if (known.elements == Elements::halves) plant<_Float16>(data, bytes, seed);
+  if (known.elements == Elements::bfloats) plant<Bfloat>(data, bytes, seed);
+  if (known.elements == Elements::floats) plant<float>(data, bytes, seed);
+  if (known.elements == Elements::doubles) plant<double>(data, bytes, seed);
+}
+
 }  // namespace
 
-void redraw(char* data, size_t bytes, const Redraw& how, uint64_t seed, Elements known) {
-  if (bytes < kLeastInput) return;
-  const Elements kind = elements_of(data, bytes, known, how.halves);
+void redraw(char* data, size_t bytes, const Redraw& how, uint64_t seed, const InputKind& known) {
+  const bool few = bytes < kLeastInput;
+  if (few && !(known.by_contents && are_floating(known.elements))) return;
+  const uint64_t drawn = mix(how.seed ^ seed);
+  if (how.seed != 0) plant_in_zeros(data, bytes, drawn, known);
+  const Elements kind = elements_of(data, bytes, known.elements, how.halves);
+  if (few && kind != known.elements) return;
   if (how.seed != 0) {
-    const uint64_t own = mix(how.seed ^ seed);
-    if (kind == Elements::halves) draw<_Float16>(data, bytes, own, how.family, 60000, 0x1p-20);
-    if (kind == Elements::bfloats) draw<Bfloat>(data, bytes, own, how.family, 1e30, 0x1p-130);
-    if (kind == Elements::floats) draw<float>(data, bytes, own, how.family, 1e30, 0x1p-140);
-    if (kind == Elements::doubles) draw<double>(data, bytes, own, how.family, 1e300, 0x1p-1040);
-    if (kind == Elements::integers && how.integers) redraw_integers(data, bytes, own, how.family);
+    const Family family = few ? Family::scaled : how.family;  // an outlier among few coefficients leaves nothing else
+    if (kind == Elements::halves) draw<_Float16>(data, bytes, drawn, family, 60000, 0x1p-20);
+    if (kind == Elements::bfloats) draw<Bfloat>(data, bytes, drawn, family, 1e30, 0x1p-130);
+    if (kind == Elements::floats) draw<float>(data, bytes, drawn, family, 1e30, 0x1p-140);
+    if (kind == Elements::doubles) draw<double>(data, bytes, drawn, family, 1e300, 0x1p-1040);
+    if (kind == Elements::integers && how.integers) redraw_integers(data, bytes, drawn, family);
   }
   if (how.nudge == 0) return;
   const uint64_t own = mix(how.nudge ^ mix(seed));

@@ -28,6 +28,15 @@ constexpr uint32_t kFamilies = 10;
 enum class Elements : uint8_t { unknown, floats, doubles, halves, bfloats, integers };
 constexpr unsigned kElements = 6;
 
+// What is known of an input: by its contents, or by the allocation that it lies in, which need not be the same one in
+// two programs. `constant`: it was uploaded, and kernels only read it, so that it is no state that something begins
+// with.
+struct InputKind {
+  Elements elements = Elements::unknown;
+  bool by_contents = false;
+  bool constant = false;
+};
+
 struct Redraw {
   uint64_t seed = 0;               // 0: inputs stay as they are
   bool integers = false;           // also those that are not floating-point numbers, except non-decreasing sequences,
@@ -39,8 +48,8 @@ struct Redraw {
 
 uint64_t mix(uint64_t x);  // splitmix64
 
-// Changes an input without changing its kind. `seed`: of this input, among the inputs of a run. `elements`: unknown
-// ones are recognised by their bytes.
-void redraw(char* data, size_t bytes, const Redraw& how, uint64_t seed, Elements elements = Elements::unknown);
+// Changes an input without changing its kind. `seed`: of this input, among the inputs of a run. Unknown elements are
+// recognised by their bytes.
+void redraw(char* data, size_t bytes, const Redraw& how, uint64_t seed, const InputKind& known);
 
 }  // namespace hipsynth::runtime

@@ -16,7 +16,7 @@ namespace hipsynth::runtime {
 namespace {
 
 constexpr size_t kKeptEntries = 4096;  // later ones are digested together
-constexpr size_t kMostUses = 16;       // of an allocation that are listed
+constexpr size_t kMostUses = 16;       // of an allocation that are listed, and of its inputs
 
 void fill(char* data, size_t bytes, uint32_t word) {
   for (size_t i = 0; i < bytes; ++i) data[i] = static_cast<char>(word >> 8 * (i % 4));
@@ -141,15 +141,15 @@ void Trial::copied_to_device(char* data, size_t bytes, bool continues) {
   if (Buffer* buffer = buffer_at(reinterpret_cast<uint64_t>(data)); buffer != nullptr) {
     buffer->origin.uploaded += bytes;
   }
-  if (!options_.redraw.on() && !options_.poison_results) return;
+  if (!options_.redraw.on() && !options_.poison_results && !options_.outputs) return;
   inputs_ += !continues;
   Buffer* buffer = buffer_at(reinterpret_cast<uint64_t>(data));
-  const Elements elements = buffer == nullptr ? Elements::unknown : elements_of(*buffer);
-  Digest contents;
-  contents.add(data, bytes);
-  const uint64_t seed = seed_of_input(contents.number(), inputs_);
-  if (options_.redraw.on()) redraw(data, bytes, options_.redraw, seed, elements);
+  Digest digest;
+  digest.add(data, bytes);
+  const uint64_t contents = digest.number(), seed = seed_of_input(contents, inputs_);
+  if (options_.redraw.on()) redraw(data, bytes, options_.redraw, seed, kind_of_input(contents, buffer));
   if (buffer == nullptr) return;
+  if (buffer->origin.inputs.size() < kMostUses) buffer->origin.inputs.push_back(contents);
   buffer->drawn = true;
   if (buffer->input == 0) buffer->input = seed;
 }
@@ -176,10 +176,20 @@ Trial::Buffer* Trial::buffer_at(uint64_t address) {
   return address - start < buffer.bytes ? &buffer : nullptr;
 }
 
-Elements Trial::elements_of(const Buffer& buffer) const {
+InputKind Trial::kind_of(const Buffer& buffer) const {
+  if (!buffer.origin.inputs.empty()) {
+    const auto known = options_.inputs.find(buffer.origin.inputs.front());
+    if (known != options_.inputs.end()) return known->second;
+  }
   const auto known = options_.elements.find(buffer.index);
   const bool same = known != options_.elements.end() && known->second.bytes == buffer.bytes;
-  return same ? known->second.elements : Elements::unknown;
+  return {.elements = same ? known->second.elements : Elements::unknown};
+}
+
+InputKind Trial::kind_of_input(uint64_t contents, const Buffer* buffer) const {
+  const auto known = options_.inputs.find(contents);
+  if (known != options_.inputs.end()) return known->second;
+  return buffer == nullptr ? InputKind() : kind_of(*buffer);
 }
 
 void Trial::note_uses(const KernelInfo& kernel, const std::vector<uint8_t>& arguments) {
@@ -206,7 +216,7 @@ void Trial::before_launch(const KernelInfo& kernel, const std::vector<uint8_t>& 
   for (auto& [start, buffer] : buffers_) {
     if (std::exchange(buffer.drawn, true)) continue;
     const uint64_t seed = seed_of_input(~digest_contents(start, buffer).number(), ~buffer.index);
-    redraw(reinterpret_cast<char*>(start), buffer.bytes, options_.redraw, seed, elements_of(buffer));
+    redraw(reinterpret_cast<char*>(start), buffer.bytes, options_.redraw, seed, kind_of(buffer));
   }
 }
 
@@ -229,7 +239,7 @@ void Trial::poison_written() {
       if (buffer.by_kernel) {
         fill(data, buffer.bytes, options_.poison);
       } else if (round != 0 && options_.redraw.on() && buffer.input != 0) {
-        redraw(data, buffer.bytes, options_.redraw, mix(buffer.input ^ mix(round)), elements_of(buffer));
+        redraw(data, buffer.bytes, options_.redraw, mix(buffer.input ^ mix(round)), kind_of(buffer));
         buffer.contents = digest_of(start, buffer);
       }
     }
@@ -322,7 +332,11 @@ std::string Trial::render() {
     if (e.origin.source >= 0) {
       out += ", \"source\": " + std::to_string(e.origin.source) + ", \"offset\": " + std::to_string(e.origin.offset);
     }
-    out += "}";
+    out += ", \"inputs\": [";
+    for (const uint64_t contents : e.origin.inputs) {
+      out += (out.back() == '[' ? "" : ", ") + std::to_string(contents);
+    }
+    out += "]}";
   }
   return out;
 }

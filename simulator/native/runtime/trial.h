@@ -26,6 +26,7 @@ struct TrialOptions {
   std::string record_path;
   Redraw redraw;
   std::map<uint64_t, KnownElements> elements;  // by number of the allocation
+  std::map<uint64_t, InputKind> inputs;        // by a digest of the contents; these count more
   uint32_t poison = 0;                         // not 0: the word that fills new allocations
   uint32_t poison_every = 0;    // not 0: also, every so many launches, what kernels had written to device memory;
                                 // inputs that are drawn again change then, too
@@ -74,10 +75,11 @@ class Trial {
   // Where the bytes of an entry come from, as far as that is known.
   struct Origin {
     Uses uses = {};
-    int64_t source = -1;      // of a copy of one piece: the number of the allocation
-    uint64_t offset = 0;      // of the piece in it
-    uint64_t uploaded = 0;    // of an allocation: bytes that the host copied to it
-    uint64_t written_at = 0;  // the number of the last copy to it, or fill, as in `uses`
+    int64_t source = -1;                // of a copy of one piece: the number of the allocation
+    uint64_t offset = 0;                // of the piece in it
+    uint64_t uploaded = 0;              // of an allocation: bytes that the host copied to it
+    uint64_t written_at = 0;            // the number of the last copy to it, or fill, as in `uses`
+    std::vector<uint64_t> inputs = {};  // digests of what the host copied to it
   };
   struct Buffer {
     uint64_t index, start;
@@ -94,7 +96,7 @@ class Trial {
    public:
     void add(const char* data, size_t bytes);
     std::string text() const;
-    uint64_t number() const { return mix(a_ ^ bytes_); }
+    uint64_t number() const { return mix(a_ ^ bytes_) >> 1; }  // fits a signed number
     uint64_t bytes() const { return bytes_; }
 
    private:
@@ -112,7 +114,8 @@ class Trial {
   void number_copies();
   Buffer* buffer_at(uint64_t address);
   void note_uses(const KernelInfo& kernel, const std::vector<uint8_t>& arguments);
-  Elements elements_of(const Buffer& buffer) const;
+  InputKind kind_of(const Buffer& buffer) const;
+  InputKind kind_of_input(uint64_t contents, const Buffer* buffer) const;
   uint64_t seed_of_input(uint64_t contents, uint64_t number);
   uint64_t record(const char* data, size_t bytes);
   static Digest digest_contents(uint64_t start, const Buffer& buffer);

@@ -61,3 +61,35 @@ def check_drawn(text: str, changed: str) -> VerificationCheck:
     verifier = prepare_verifier(read_program(text, TARGET.arch, TARGET.flags), TARGET, [()])
     assert verifier.quick(changed).passed, "it does the same with the program's own inputs"
     return check_other_inputs(verifier, changed)
+
+
+MATRIX = ("float", "64", "0.02f * (i * 31 % 97) - 1")
+# by name: inputs, what the kernel computes, what it computes if it relies on the values of the program's own inputs
+RELIES_ON_VALUES = {
+    "zeros": (
+        {"a": NUMBERS, "bias": ("float", "64", "0")},
+        "out[i] = a[i] + bias[i % 64];",
+        "out[i] = a[i];",
+    ),
+    "few equal numbers": (
+        {"a": NUMBERS, "taps": ("float", "7", "0.125f")},
+        "float s = 0; for (int k = 0; k < 7; ++k) s += taps[k] * a[(i + k) % n]; out[i] = s;",
+        "float s = 0; for (int k = 0; k < 7; ++k) s += a[(i + k) % n]; out[i] = s * taps[0];",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RELIES_ON_VALUES)
+def test_what_relies_on_the_values_of_inputs_is_refused(name: str) -> None:
+    inputs, body, wrong = RELIES_ON_VALUES[name]
+    text = write_program(body, inputs)
+    check = check_drawn(text, text.replace(body, wrong))
+    assert check.passed is False, check
+
+
+def test_zeros_that_kernels_add_to_stay_zeros() -> None:
+    """A sum that begins with uploaded zeros may as well be written."""
+    text = write_program("out[i] += a[i];", {"a": NUMBERS}).replace(
+        "(void)hipMemset(out, 0, n * sizeof *out);", UPLOAD.format("out").replace("host_out", "back")
+    )
+    assert check_drawn(text, text.replace("out[i] +=", "out[i] =")).passed

@@ -34,7 +34,7 @@ from hipsynth.tuning.trial import (
     same_allocations,
     same_words,
 )
-from hipsynth.tuning.trial.output_elements import list_elements, may_hold_halves
+from hipsynth.tuning.trial.output_elements import list_elements, list_inputs, may_hold_halves
 from hipsynth.tuning.trial.search_clock import LEAST_RUN_S, Clock
 from hipsynth.tuning.trial.source_constants import sets_constants
 from hipsynth.tuning.trial.unordered_outputs import OutputName
@@ -201,8 +201,11 @@ class Verifier:
         plain = replace(self.run_conditions(conditions.arguments), count=conditions.count, time_s=conditions.time_s)
         reference = self.reference_trial(plain)
         types = self.tolerance.types
-        elements = list_elements(reference.outputs, types) if reference.ok and types else ()
-        return replace(conditions, elements=elements, halves=may_hold_halves(self.original))
+        conditions = replace(conditions, halves=may_hold_halves(self.original))
+        if not reference.ok or not types:
+            return conditions
+        elements, inputs = list_elements(reference.outputs, types), list_inputs(reference.outputs, types)
+        return replace(conditions, elements=elements, inputs=inputs)
 
     def reference_trial(self, conditions: Conditions) -> Trial:
         return self._trials.get(self.original, conditions)
