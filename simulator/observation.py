@@ -36,6 +36,8 @@ class Elements(IntEnum):
     HALVES = 3
     BFLOATS = 4
     INTEGERS = 5
+    WORDS = 6  # of 32 bits, signed; of inputs alone, as the next one
+    UNSIGNED_WORDS = 7
 
 
 class Deferral(IntEnum):

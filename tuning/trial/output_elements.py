@@ -41,6 +41,8 @@ _INTEGERS = frozenset(
         *(f"{kind}{width}" for kind in ("longlong", "ulonglong", "uchar") for width in _WIDTHS),
     )
 )
+_SIGNED_WORDS = frozenset(("signed", "int", "int32_t", *(f"int{width}" for width in _WIDTHS)))
+_WORDS = frozenset(("unsigned", "uint32_t", *(f"uint{width}" for width in _WIDTHS))) | _SIGNED_WORDS
 _HALF_WORDS = re.compile(r"half|_Float16|bfloat16|__bf16|fp16", re.IGNORECASE)
 _RECORD = re.compile(r"HIP_vector_type|[a-z][234]\b")
 _SIGNS = frozenset(("signed", "unsigned"))
@@ -48,12 +50,16 @@ _SIGNS = frozenset(("signed", "unsigned"))
 _NEUTRAL = re.compile(r"const|volatile|restrict|__restrict(?:__)?|struct|HIP_vector_type|std|\d+u?")
 
 
+def _list_words(text: str) -> set[str]:
+    return {word for word in re.findall(r"\w+", text) if not _NEUTRAL.fullmatch(word)}
+
+
 @functools.lru_cache(maxsize=4096)
 def classify_pointer(text: str) -> Elements:
     """What a pointer's type says of what it points to: UNKNOWN for structures, pointers, `void` and plain `char`,
     which may be raw memory, and for what is no pointer."""
     base, star, rest = text.partition("*")
-    words = {word for word in re.findall(r"\w+", base) if not _NEUTRAL.fullmatch(word)}
+    words = _list_words(base)
     if not star or "*" in rest or not words:
         return Elements.UNKNOWN
     for elements, names in _FLOATING.items():
@@ -94,6 +100,14 @@ class ParameterTypes:
         uses = self.list_uses(output)
         return not uses or any(_RECORD.search(text) or classify_pointer(text) is Elements.UNKNOWN for text in uses)
 
+    def classify_input(self, output: Output) -> Elements:
+        """As classify(), but also integers of 32 bits are of a kind."""
+        elements = self.classify(output)
+        names = [word for text in self.list_uses(output) for word in _list_words(text)]
+        if elements is not Elements.INTEGERS or not _WORDS.issuperset(names):
+            return elements
+        return Elements.WORDS if _SIGNED_WORDS.issuperset(names) else Elements.UNSIGNED_WORDS
+
     def classify(self, output: Output) -> Elements:
         """What the elements of an output are; UNKNOWN where no parameter says it, or several differ. A kernel that
         takes floating-point numbers for integers, to compare or to move them, does not make them integers."""
@@ -126,7 +140,7 @@ def list_inputs(outputs: Iterable[Output], types: ParameterTypes) -> tuple[Known
         uses = types.list_uses(output)
         constant = bool(uses) and len(uses) == len(output.uses) and all(map(is_read_only, uses))
         for contents in output.inputs:
-            kinds[contents].add((types.classify(output), constant))
+            kinds[contents].add((types.classify_input(output), constant))
     return tuple(
         KnownInput(contents, *rows.pop())
         for contents, rows in kinds.items()

@@ -199,13 +199,50 @@ void shake(char* data, size_t bytes, uint64_t seed, double step) {
   }
 }
 
-void redraw_integers(char* data, size_t bytes, uint64_t seed, Family family) {
-  if (sorted(data, bytes)) return;
+bool are_words(Elements elements) { return elements == Elements::words || elements == Elements::unsigned_words; }
+
+// Equal words, such as lengths of rows or flags, become smaller ones. Zero is left to flags: work of no length may be
+// undefined.
+void lower_constants(std::vector<uint32_t>& words, uint64_t seed) {
+  const uint32_t most = words.front(), least = most == 1 ? 0 : 1;
+  if (most == 0 || most >= 1u << 24) return;  // places of something, or patterns
+  for (size_t i = 0; i < words.size(); ++i)
+    words[i] = least + static_cast<uint32_t>(chance(seed, 9, i) * (most - least + 1));
+}
+
+// Non-decreasing words, such as starts of rows or edges, move between their neighbours. The first and the last one
+// stay; those that differ from both neighbours still do.
+void move_between(std::vector<uint32_t>& words, uint64_t seed) {
+  if (words.back() >= 1u << 31) return;
+  const bool distinct = std::adjacent_find(words.begin(), words.end()) == words.end();
+  for (size_t i = 1; i + 1 < words.size(); ++i) {
+    const uint32_t least = words[i - 1] + distinct, most = words[i + 1] - distinct;
+    words[i] = least + static_cast<uint32_t>(chance(seed, 10, i) * (most - least + 1));
+  }
+}
+
+// Half of the families change them, so that the others change further inputs where the original fails on these.
+void redraw_sorted(char* data, size_t bytes, uint64_t seed, Family family, const InputKind& known) {
+  const bool varied =
+      family == Family::wide || family == Family::zeros || family == Family::outliers || family == Family::small;
+  if (!varied || !are_words(known.elements)) return;
+  std::vector<uint32_t> words(bytes / 4);
+  std::memcpy(words.data(), data, words.size() * 4);
+  if (words.front() != words.back()) {
+    if (!places(data, bytes)) move_between(words, seed);
+  } else if (known.constant) {
+    lower_constants(words, seed);
+  }
+  std::memcpy(data, words.data(), words.size() * 4);
+}
+
+void redraw_integers(char* data, size_t bytes, uint64_t seed, Family family, const InputKind& known) {
+  if (sorted(data, bytes)) return redraw_sorted(data, bytes, seed, family, known);
   if (family == Family::scaled || places(data, bytes)) return permute(data, bytes, seed);
   resample(data, bytes, seed, family);
 }
 
-bool are_floating(Elements elements) { return elements != Elements::unknown && elements != Elements::integers; }
+bool are_floating(Elements elements) { return elements != Elements::unknown && elements < Elements::integers; }
 
 // Numbers in the place of zeros: a bias or an offset that is not used yet.
 template <typename T>
@@ -239,7 +276,7 @@ void redraw(char* data, size_t bytes, const Redraw& how, uint64_t seed, const In
     if (kind == Elements::bfloats) draw<Bfloat>(data, bytes, drawn, family, 1e30, 0x1p-130);
     if (kind == Elements::floats) draw<float>(data, bytes, drawn, family, 1e30, 0x1p-140);
     if (kind == Elements::doubles) draw<double>(data, bytes, drawn, family, 1e300, 0x1p-1040);
-    if (kind == Elements::integers && how.integers) redraw_integers(data, bytes, drawn, family);
+    if (kind == Elements::integers && how.integers) redraw_integers(data, bytes, drawn, family, known);
   }
   if (how.nudge == 0) return;
   const uint64_t own = mix(how.nudge ^ mix(seed));

@@ -25,8 +25,9 @@ enum class Family : uint32_t {
 constexpr uint32_t kFamilies = 10;
 
 // The elements of an input. simulator/observation.py has the same names.
-enum class Elements : uint8_t { unknown, floats, doubles, halves, bfloats, integers };
-constexpr unsigned kElements = 6;
+// `words` and `unsigned_words` are integers of 32 bits; inputs alone have these kinds.
+enum class Elements : uint8_t { unknown, floats, doubles, halves, bfloats, integers, words, unsigned_words };
+constexpr unsigned kElements = 8;
 
 // What is known of an input: by its contents, or by the allocation that it lies in, which need not be the same one in
 // two programs. `constant`: it was uploaded, and kernels only read it, so that it is no state that something begins

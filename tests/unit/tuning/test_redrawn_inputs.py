@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from hipsynth.simulator.observation import Family
 from hipsynth.tuning.optimize.analysis.program_model import read_program
 from hipsynth.tuning.optimize.documents import VerificationCheck
 from hipsynth.tuning.optimize.verification.checks import check_other_inputs
+from hipsynth.tuning.optimize.verification.support import first_size
 from hipsynth.tuning.optimize.verification.verify_change import prepare_verifier
 from hipsynth.tuning.trial import Conditions, compare_trials, run_trial, target_of
 
@@ -31,7 +34,7 @@ def write_program(body: str, inputs: dict[str, tuple[str, str, str]], result: st
     for name, (kind, count, value) in inputs.items():
         lines.append(f"std::vector<{kind}> host_{name}({count});")
         lines.append(f"for (int i = 0; i < {count}; ++i) host_{name}[i] = {value};")
-        lines.append(f"{kind}* {name}; (void)hipMalloc(&{name}, {count} * sizeof *{name});")
+        lines.append(f"{kind}* {name}; (void)hipMalloc(&{name}, ({count}) * sizeof *{name});")
     lines += [UPLOAD.format(name) for name in inputs]
     lines.append("(void)hipMemset(out, 0, n * sizeof *out);")
     lines.append(f"k<<<n / 64, 64>>>({', '.join(inputs)}, out, n);")
@@ -76,6 +79,21 @@ RELIES_ON_VALUES = {
         "float s = 0; for (int k = 0; k < 7; ++k) s += taps[k] * a[(i + k) % n]; out[i] = s;",
         "float s = 0; for (int k = 0; k < 7; ++k) s += a[(i + k) % n]; out[i] = s * taps[0];",
     ),
+    "equal lengths": (
+        {"a": NUMBERS, "lengths": ("int", "n", "16")},
+        "float s = 0; for (int k = 0; k < lengths[i]; ++k) s += a[(i + k) % n]; out[i] = s;",
+        "float s = 0; for (int k = 0; k < 16; ++k) s += a[(i + k) % n]; out[i] = s;",
+    ),
+    "rows of one length": (
+        {"a": ("float", "4 * n", "0.01f * (i * 37 % 1013) - 5"), "starts": ("int", "n + 1", "4 * i")},
+        "float s = 0; for (int k = starts[i]; k < starts[i + 1]; ++k) s += a[k]; out[i] = s;",
+        "float s = 0; for (int k = 4 * i; k < 4 * i + 4; ++k) s += a[k]; out[i] = s;",
+    ),
+    "edges at equal distances": (
+        {"a": ("int", "n", "i * 37 % 1013"), "edges": ("int", "64", "16 * (i + 1)")},
+        "int low = 0; for (int k = 0; k < 64; ++k) low += edges[k] <= a[i]; out[i] = low;",
+        "out[i] = min(a[i] / edges[0], 64);",
+    ),
 }  # fmt: skip
 
 
@@ -93,3 +111,19 @@ def test_zeros_that_kernels_add_to_stay_zeros() -> None:
         "(void)hipMemset(out, 0, n * sizeof *out);", UPLOAD.format("out").replace("host_out", "back")
     )
     assert check_drawn(text, text.replace("out[i] +=", "out[i] =")).passed
+
+
+@pytest.mark.parametrize("family", Family)
+def test_places_stay_different_and_starts_of_rows_in_order(family: Family) -> None:
+    """Places in order stay where they are, others are permuted; starts move, but neither the first nor the last."""
+    inputs = {"order": ("int", "n", "i"), "places": ("int", "n", "i * 7 % n"), "starts": ("int", "n", "4 * i")}
+    text = write_program("if (i < n) out[i] = order[i] + places[i] + starts[i];", inputs, "int")
+    verifier = prepare_verifier(read_program(text, TARGET.arch, TARGET.flags), TARGET, [()])
+    drawn = replace(first_size(verifier), redraw=11, family=family, redraw_integers=True, record_bytes=1 << 20)
+    trial = verifier.run_once(text, drawn)
+    assert trial.ok and trial.recorded is not None
+    buffers = {output.index: np.frombuffer(trial.recorded[at], np.int32) for at, output in enumerate(trial.outputs)
+               if output.kind == "buffer"}  # fmt: skip
+    _, order, places, starts = (buffers[index] for index in range(4))
+    assert (order == np.arange(512)).all() and sorted(places) == list(range(512))
+    assert (np.diff(starts) > 0).all() and (starts[0], starts[-1]) == (0, 4 * 511)

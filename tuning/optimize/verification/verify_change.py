@@ -133,12 +133,12 @@ def program_tolerance(program: ParsedProgram, allow: frozenset[str] = frozenset(
     types = [parameter.base for kernel in program.kernels for parameter in kernel.parameters]
     types += [launch.template for kernel in program.kernels for launch in kernel.launches]
     kind = KINDS[widest_floating(types)]
-    if not kind:
-        return BIT_FOR_BIT
     written = {
         kernel.name: tuple(f"{parameter.base}*" if parameter.base else "" for parameter in kernel.parameters)
         for kernel in program.kernels
     }
+    if not kind:
+        return replace(BIT_FOR_BIT, types=ParameterTypes(written))
     fast = ALLOWED_BY in allow
     least = FAST_TOLERANCE if fast else 0.0
     reason = f"{REASON}; approximate functions" if fast else REASON
