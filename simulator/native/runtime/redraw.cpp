@@ -137,6 +137,14 @@ double member(Family family, double x, uint64_t seed, size_t i, size_t count, do
   return scaled;
 }
 
+// To four bits, so that sums of equal numbers, and of their squares, are exact in whatever order: what is left of a
+// variance would be rounding alone.
+double round_to_few_bits(double x) {
+  int exponent = 0;
+  const double mantissa = std::frexp(x, &exponent);
+  return std::ldexp(std::round(16 * mantissa) / 16, exponent);
+}
+
 template <typename T>
 void draw(char* data, size_t bytes, uint64_t seed, Family family, double largest, double tiny) {
   const size_t count = bytes / sizeof(T);
@@ -147,7 +155,7 @@ void draw(char* data, size_t bytes, uint64_t seed, Family family, double largest
     all[i] = std::isinf(drawn) ? drawn : std::clamp(drawn, -largest, largest);
   }
   if (family == Family::sorted) std::sort(all.begin(), all.end());
-  if (family == Family::repeated) std::fill(all.begin(), all.end(), all[mix(seed) % count]);
+  if (family == Family::repeated) std::fill(all.begin(), all.end(), round_to_few_bits(all[mix(seed) % count]));
   for (size_t i = 0; i < count; ++i) {
     const T value = static_cast<T>(all[i]);
     std::memcpy(data + i * sizeof(T), &value, sizeof(T));

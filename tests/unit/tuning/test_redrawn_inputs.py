@@ -127,3 +127,14 @@ def test_places_stay_different_and_starts_of_rows_in_order(family: Family) -> No
     _, order, places, starts = (buffers[index] for index in range(4))
     assert (order == np.arange(512)).all() and sorted(places) == list(range(512))
     assert (np.diff(starts) > 0).all() and (starts[0], starts[-1]) == (0, 4 * 511)
+
+
+def test_the_variance_of_equal_numbers_is_zero_in_whatever_order_they_are_added() -> None:
+    """Else it would be the rounding of sums, which an honest change may make other ones."""
+    text = write_program(
+        "float s = 0, q = 0; for (int k = 0; k < 256; ++k) { const float x = a[(i + k) % n]; s += x; q += x * x; } "
+        "out[i] = (a[i] - s / 256) * rsqrtf(q / 256 - s / 256 * (s / 256) + 1e-5f);",
+        {"a": NUMBERS},
+    )
+    halves = "for (int j = 0; j < 256; ++j) { const int k = j / 2 + j % 2 * 128;"
+    assert check_drawn(text, text.replace("for (int k = 0; k < 256; ++k) {", halves)).passed
