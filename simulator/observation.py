@@ -25,6 +25,9 @@ class Family(IntEnum):
     LARGE = 7  # all are 256 times as large
     SMALL = 8  # all are 2^-20 times as large; some are denormal
     INFINITE = 9  # a few are infinite
+    # Of these, floating-point numbers stay as they are, and so do integers but those of 32 bits that kernels only read.
+    LARGE_INTEGERS = 10  # half are up to 2^28
+    NEGATIVE_INTEGERS = 11  # most signed ones are negative, some down to -2^28
 
 
 class Elements(IntEnum):

@@ -132,7 +132,9 @@ double member(Family family, double x, uint64_t seed, size_t i, size_t count, do
       return chance(seed, 6, i) < 0.004 || i == mix(seed) % count ? std::copysign(HUGE_VAL, x) : scaled;
     case Family::repeated:
     case Family::sorted:
-      return scaled;  // then copied or put in order
+    case Family::large_integers:
+    case Family::negative_integers:
+      return scaled;  // then copied or put in order, or not used
   }
   return scaled;
 }
@@ -244,7 +246,26 @@ void redraw_sorted(char* data, size_t bytes, uint64_t seed, Family family, const
   std::memcpy(data, words.data(), words.size() * 4);
 }
 
+bool changes_integers_only(Family family) { return family >= Family::large_integers; }
+
+// Data becomes large or negative, so that products and sums no longer fit a narrower type. Up to 28 bits leave room for
+// differences; -1 and the least number may stand for nothing. What may be places stays.
+void enlarge(char* data, size_t bytes, uint64_t seed, Family family, const InputKind& known) {
+  const bool negative = family == Family::negative_integers;
+  if (!known.constant || places(data, bytes)) return;
+  if (negative ? known.elements != Elements::words : !are_words(known.elements)) return;
+  for (size_t i = 0; i < bytes / 4; ++i) {
+    auto word = load<uint32_t>(data, i);
+    const auto large =
+        static_cast<uint32_t>(std::ldexp(1 + chance(seed, 12, i), 4 + static_cast<int>(chance(seed, 13, i) * 24)));
+    if (chance(seed, 14, i) < 0.5) word = large;
+    if (negative && chance(seed, 15, i) < 0.75 && word < 1u << 30) word = ~(word + 1);
+    std::memcpy(data + i * 4, &word, sizeof word);
+  }
+}
+
 void redraw_integers(char* data, size_t bytes, uint64_t seed, Family family, const InputKind& known) {
+  if (changes_integers_only(family)) return sorted(data, bytes) ? void() : enlarge(data, bytes, seed, family, known);
   if (sorted(data, bytes)) return redraw_sorted(data, bytes, seed, family, known);
   if (family == Family::scaled || places(data, bytes)) return permute(data, bytes, seed);
   resample(data, bytes, seed, family);
@@ -275,16 +296,18 @@ void redraw(char* data, size_t bytes, const Redraw& how, uint64_t seed, const In
   const bool few = bytes < kLeastInput;
   if (few && !(known.by_contents && are_floating(known.elements))) return;
   const uint64_t drawn = mix(how.seed ^ seed);
-  if (how.seed != 0) plant_in_zeros(data, bytes, drawn, known);
+  const bool numbers = how.seed != 0 && !changes_integers_only(how.family);
+  if (numbers) plant_in_zeros(data, bytes, drawn, known);
   const Elements kind = elements_of(data, bytes, known.elements, how.halves);
   if (few && kind != known.elements) return;
-  if (how.seed != 0) {
+  if (how.seed != 0 && kind == Elements::integers && how.integers)
+    redraw_integers(data, bytes, drawn, how.family, known);
+  if (numbers) {
     const Family family = few ? Family::scaled : how.family;  // an outlier among few coefficients leaves nothing else
     if (kind == Elements::halves) draw<_Float16>(data, bytes, drawn, family, 60000, 0x1p-20);
     if (kind == Elements::bfloats) draw<Bfloat>(data, bytes, drawn, family, 1e30, 0x1p-130);
     if (kind == Elements::floats) draw<float>(data, bytes, drawn, family, 1e30, 0x1p-140);
     if (kind == Elements::doubles) draw<double>(data, bytes, drawn, family, 1e300, 0x1p-1040);
-    if (kind == Elements::integers && how.integers) redraw_integers(data, bytes, drawn, family, known);
   }
   if (how.nudge == 0) return;
   const uint64_t own = mix(how.nudge ^ mix(seed));

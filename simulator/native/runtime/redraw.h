@@ -21,8 +21,11 @@ enum class Family : uint32_t {
   large = 7,     // all are 256 times as large
   small = 8,     // all are 2^-20 times as large; some are denormal
   infinite = 9,  // a few are infinite
+  // Of these, floating-point numbers stay as they are, and so do integers but those of 32 bits that kernels only read.
+  large_integers = 10,     // half are up to 2^28
+  negative_integers = 11,  // most signed ones are negative, some down to -2^28
 };
-constexpr uint32_t kFamilies = 10;
+constexpr uint32_t kFamilies = 12;
 
 // The elements of an input. simulator/observation.py has the same names.
 // `words` and `unsigned_words` are integers of 32 bits; inputs alone have these kinds.

@@ -94,6 +94,21 @@ RELIES_ON_VALUES = {
         "int low = 0; for (int k = 0; k < 64; ++k) low += edges[k] <= a[i]; out[i] = low;",
         "out[i] = min(a[i] / edges[0], 64);",
     ),
+    "products of 24 bits": (
+        {"a": ("int", "n", "i * 37 % 101")},
+        "out[i] = a[i] * 2057 + 7;",
+        "out[i] = __mul24(a[i], 2057) + 7;",
+    ),
+    "a sum that fits 32 bits": (
+        {"a": ("int", "n", "i * 37 % 101")},
+        "long long s = 0; for (int k = 0; k < 16; ++k) s += (long long)a[(i + k) % n] * a[i]; out[i] = s >> 4;",
+        "int s = 0; for (int k = 0; k < 16; ++k) s += a[(i + k) % n] * a[i]; out[i] = s >> 4;",
+    ),
+    "no negative integers": (
+        {"a": ("int", "n", "i * 37 % 101")},
+        "out[i] = a[i] / 8 + a[i] % 8 * 3;",
+        "out[i] = (a[i] >> 3) + (a[i] & 7) * 3;",
+    ),
 }  # fmt: skip
 
 
@@ -127,6 +142,12 @@ def test_places_stay_different_and_starts_of_rows_in_order(family: Family) -> No
     _, order, places, starts = (buffers[index] for index in range(4))
     assert (order == np.arange(512)).all() and sorted(places) == list(range(512))
     assert (np.diff(starts) > 0).all() and (starts[0], starts[-1]) == (0, 4 * 511)
+
+
+def test_integers_that_lead_out_of_memory_are_not_enlarged() -> None:
+    text = write_program("out[i] = a[at[i]];", {"a": NUMBERS, "at": ("int", "n", "i * 37 % 101")})
+    check = check_drawn(text, text.replace("a[at[i]]", "a[at[i] & 0xffff]"))
+    assert check.passed and "integers" not in check.detail
 
 
 def test_the_variance_of_equal_numbers_is_zero_in_whatever_order_they_are_added() -> None:
