@@ -28,6 +28,7 @@ class Family(IntEnum):
     # Of these, floating-point numbers stay as they are, and so do integers but those of 32 bits that kernels only read.
     LARGE_INTEGERS = 10  # half are up to 2^28
     NEGATIVE_INTEGERS = 11  # most signed ones are negative, some down to -2^28
+    REPEATED_PLACES = 12  # those that are all different and small, so that two may be equal
 
 
 class Elements(IntEnum):

@@ -134,6 +134,7 @@ double member(Family family, double x, uint64_t seed, size_t i, size_t count, do
     case Family::sorted:
     case Family::large_integers:
     case Family::negative_integers:
+    case Family::repeated_places:
       return scaled;  // then copied or put in order, or not used
   }
   return scaled;
@@ -246,7 +247,15 @@ void redraw_sorted(char* data, size_t bytes, uint64_t seed, Family family, const
   std::memcpy(data, words.data(), words.size() * 4);
 }
 
-bool changes_integers_only(Family family) { return family >= Family::large_integers; }
+bool changes_integers_only(Family family) {
+  return family >= Family::large_integers && family <= Family::repeated_places;
+}
+
+// Places of which two may be equal; those in order stay so.
+void repeat_places(char* data, size_t bytes, uint64_t seed, const InputKind& known) {
+  if (!known.constant || !are_words(known.elements) || !places(data, bytes)) return;
+  resample(data, bytes, seed, sorted(data, bytes) ? Family::sorted : Family::scaled);
+}
 
 // Data becomes large or negative, so that products and sums no longer fit a narrower type. Up to 28 bits leave room for
 // differences; -1 and the least number may stand for nothing. What may be places stays.
@@ -265,6 +274,7 @@ void enlarge(char* data, size_t bytes, uint64_t seed, Family family, const Input
 }
 
 void redraw_integers(char* data, size_t bytes, uint64_t seed, Family family, const InputKind& known) {
+  if (family == Family::repeated_places) return repeat_places(data, bytes, seed, known);
   if (changes_integers_only(family)) return sorted(data, bytes) ? void() : enlarge(data, bytes, seed, family, known);
   if (sorted(data, bytes)) return redraw_sorted(data, bytes, seed, family, known);
   if (family == Family::scaled || places(data, bytes)) return permute(data, bytes, seed);

@@ -24,8 +24,9 @@ enum class Family : uint32_t {
   // Of these, floating-point numbers stay as they are, and so do integers but those of 32 bits that kernels only read.
   large_integers = 10,     // half are up to 2^28
   negative_integers = 11,  // most signed ones are negative, some down to -2^28
+  repeated_places = 12,    // those that are all different and small, so that two may be equal
 };
-constexpr uint32_t kFamilies = 12;
+constexpr uint32_t kFamilies = 13;
 
 // The elements of an input. simulator/observation.py has the same names.
 // `words` and `unsigned_words` are integers of 32 bits; inputs alone have these kinds.
