@@ -29,6 +29,8 @@ class Family(IntEnum):
     LARGE_INTEGERS = 10  # half are up to 2^28
     NEGATIVE_INTEGERS = 11  # most signed ones are negative, some down to -2^28
     REPEATED_PLACES = 12  # those that are all different and small, so that two may be equal
+    # Of floating-point numbers again: some are zero, of either sign, and a few are infinite.
+    ZEROS_AND_INFINITIES = 13
 
 
 class Elements(IntEnum):

@@ -136,6 +136,9 @@ double member(Family family, double x, uint64_t seed, size_t i, size_t count, do
     case Family::negative_integers:
     case Family::repeated_places:
       return scaled;  // then copied or put in order, or not used
+    case Family::zeros_and_infinities:
+      if (chance(seed, 6, i) < 0.004 || i == mix(seed) % count) return std::copysign(HUGE_VAL, x);
+      return chance(seed, 3, i) < 0.1 ? 0.0 : chance(seed, 3, i) < 0.2 ? -0.0 : scaled;
   }
   return scaled;
 }

@@ -25,8 +25,10 @@ enum class Family : uint32_t {
   large_integers = 10,     // half are up to 2^28
   negative_integers = 11,  // most signed ones are negative, some down to -2^28
   repeated_places = 12,    // those that are all different and small, so that two may be equal
+  // Of floating-point numbers again: some are zero, of either sign, and a few are infinite.
+  zeros_and_infinities = 13,
 };
-constexpr uint32_t kFamilies = 13;
+constexpr uint32_t kFamilies = 14;
 
 // The elements of an input. simulator/observation.py has the same names.
 // `words` and `unsigned_words` are integers of 32 bits; inputs alone have these kinds.

@@ -109,6 +109,16 @@ RELIES_ON_VALUES = {
         "atomicAdd(&out[at[i]], a[i]);",
         "out[at[i]] += a[i];",
     ),
+    "zeros beside infinities": (
+        {"a": NUMBERS, "b": ("float", "64", "0.01f * (i * 31 % 103) - 0.3f")},
+        "float s = 0; for (int k = 0; k < 64; ++k) s += a[(i + k) % n] * b[k]; out[i] = s;",
+        "float s = 0; for (int k = 0; k < 64; ++k) if (a[(i + k) % n] != 0) s += a[(i + k) % n] * b[k]; out[i] = s;",
+    ),
+    "the sign of zero": (
+        {"a": ("float", "n", "0.01f * (i * 37 % 1013) - 4.995f")},
+        "out[i] = copysignf(0.25f, a[i]) + a[i];",
+        "out[i] = a[i] < 0 ? a[i] - 0.25f : a[i] + 0.25f;",
+    ),
     "no negative integers": (
         {"a": ("int", "n", "i * 37 % 101")},
         "out[i] = a[i] / 8 + a[i] % 8 * 3;",

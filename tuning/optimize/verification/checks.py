@@ -48,7 +48,7 @@ NARROW = ("F16", "BF16", "I8", "XF32", "F8")
 FAST_MATH = ("-ffast-math", "-ffinite-math-only", "-Ofast")  # with these, compilers assume that there are no infinities
 LARGER, LARGER_SHARE = (8, 4, 2), 0.2  # factors of the timed size; of the price at which outputs are compared there
 SAME_WORK = 0.75  # of the arithmetic that is gone
-EXACT_ONLY = frozenset({Family.SMALL, Family.INFINITE})
+EXACT_ONLY = frozenset({Family.SMALL, Family.INFINITE, Family.ZEROS_AND_INFINITIES})
 INTEGERS_ONLY = frozenset({Family.LARGE_INTEGERS, Family.NEGATIVE_INTEGERS, Family.REPEATED_PLACES})
 # Where integers turn out to be lengths, a loop may not end: what a run gets, in seconds, and times as long as usual.
 LEAST_INTEGERS_S, INTEGERS_TIMES = 5.0, 20.0
