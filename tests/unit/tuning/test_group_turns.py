@@ -133,7 +133,10 @@ def test_a_number_of_groups_without_calls_is_written_twice(groups: str, monkeypa
     assert f"(in, out, all, n, {groups});" in change(write(BY_FIRST, launch=launch), monkeypatch)
 
 
-def test_functions_that_know_their_group_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    function = "__device__ int row_of() { return blockIdx.x; }"
+@pytest.mark.parametrize(
+    "head", ["__device__", "#define DEV __device__ __forceinline__\nDEV", "#define D __device__\n#define DEV D\nDEV"]
+)
+def test_functions_that_know_their_group_are_left_alone(head: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    function = f"{head} int row_of() {{ return blockIdx.x; }}"
     text = write(BY_FIRST.replace("row = blockIdx.x", "row = row_of()"), function=function)
     assert change(text, monkeypatch) == ""

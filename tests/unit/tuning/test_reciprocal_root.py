@@ -16,7 +16,8 @@ PROGRAM = r"""#include <hip/hip_runtime.h>
 #include <cmath>
 #include <vector>
 __host__ float on_host(float x) { return 1.0f / sqrtf(x); }
-__host__ __device__ float on_both(float x) { return 1.0f / sqrtf(x); }
+#define HD __host__ __device__
+HD float on_both(float x) { return 1.0f / sqrtf(x); }
 __device__ float length(float x) { return 2.0f * x / sqrtf(x); }
 __global__ void roots(const float* in, float* out, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -8,6 +8,8 @@ from hipsynth.source.declarations import FunctionDeclaration
 from hipsynth.source.tokens import Span
 from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
 
+_OF_DEVICE = frozenset({"__device__", "constexpr"})
+
 
 def list_called(program: ParsedProgram, kernel: KernelDefinition) -> Iterator[Span]:
     """The bodies of the functions that a kernel calls, and of those that these call; any operator may be called."""
@@ -23,11 +25,7 @@ def list_called(program: ParsedProgram, kernel: KernelDefinition) -> Iterator[Sp
 
 def list_words(program: ParsedProgram, span: Span) -> set[str]:
     """The words of a piece of code, and those of the macros that it uses."""
-    words, new = set[str](), {token.text for token in program.tokens[slice(*span)]}
-    while new:
-        words |= new
-        new = {word for name in new & program.macros.keys() for word in program.macros[name]} - words
-    return words
+    return program.spread_words(token.text for token in program.tokens[slice(*span)])
 
 
 def _is_named(function: FunctionDeclaration, words: set[str]) -> bool:
@@ -36,5 +34,4 @@ def _is_named(function: FunctionDeclaration, words: set[str]) -> bool:
 
 def _may_be_called(program: ParsedProgram, function: FunctionDeclaration) -> bool:
     """Whether a function is one of the device: it is marked so, or a constant expression."""
-    head = program.unit.text[function.start : function.body[0]]
-    return not function.kernel and function.first >= 0 and (b"__device__" in head or b"constexpr" in head)
+    return not function.kernel and function.first >= 0 and bool(_OF_DEVICE & program.read_head(function))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from hipsynth.core.reasons import Reason
@@ -93,6 +93,19 @@ class ParsedProgram:
     functions: tuple[KernelDefinition, ...] = ()  # of the device that are no kernels
     declared: tuple[FunctionDeclaration, ...] = field(default=(), repr=False)  # all functions with a body
 
+    def spread_words(self, words: Iterable[str]) -> set[str]:
+        """Words, and those of the macros among them, also of macros in macros."""
+        spread, new = set[str](), set(words)
+        while new:
+            spread |= new
+            new = {word for name in new & self.macros.keys() for word in self.macros[name]} - spread
+        return spread
+
+    def read_head(self, function: FunctionDeclaration | KernelDefinition) -> set[str]:
+        """The words of a function before its body, and those of the macros among them."""
+        head = self.unit.text[function.start : self.tokens[function.first - 1].end]
+        return self.spread_words(re.findall(r"\w+", head.decode(errors="surrogateescape")))
+
     def entities(self, token: Token) -> frozenset[Entity]:
         return self.referents.get(token.start, frozenset())
 
@@ -147,8 +160,7 @@ def spell_coordinates(text: str) -> str:
 
 
 def _is_of_device(program: ParsedProgram, function: FunctionDeclaration) -> bool:
-    head = program.unit.text[function.start : function.body[0]]
-    return b"__device__" in head and not function.kernel
+    return not function.kernel and "__device__" in program.read_head(function)
 
 
 def _device_function(function: FunctionDeclaration) -> KernelDefinition:

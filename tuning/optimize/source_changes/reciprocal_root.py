@@ -53,9 +53,8 @@ def _has_edit(function: KernelDefinition, edits: list[Edit]) -> bool:
 
 
 def _list_edits(program: ParsedProgram) -> Iterator[Edit]:
-    tokens = program.tokens
     for function in (*program.kernels, *program.functions):
-        if b"__host__" in program.unit.text[function.start : tokens[function.first].start]:
+        if "__host__" in program.read_head(function):
             continue  # the host has no such function
         bounds = FloatBounds(Body(program, function))
         noted = -1  # the start of the line that has a note
