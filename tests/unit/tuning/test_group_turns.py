@@ -133,6 +133,12 @@ def test_a_number_of_groups_without_calls_is_written_twice(groups: str, monkeypa
     assert f"(in, out, all, n, {groups});" in change(write(BY_FIRST, launch=launch), monkeypatch)
 
 
+def test_macros_that_know_their_group_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    macros = "#define BX blockIdx.x\n#define FIRST (BX * 19)"
+    text = write(BY_FIRST.replace("row = blockIdx.x", "row = FIRST / 19"), function=macros)
+    assert change(text, monkeypatch) == ""
+
+
 @pytest.mark.parametrize(
     "head", ["__device__", "#define DEV __device__ __forceinline__\nDEV", "#define D __device__\n#define DEV D\nDEV"]
 )

@@ -37,7 +37,7 @@ class Body:
     def check_plain(self, lambdas: bool = False) -> None:
         """Raises NotUnderstood for code that text cannot be moved out of safely; `lambdas`: these may stay."""
         body = self.tokens[self.kernel.first : self.kernel.last]
-        words = {t.text for t in body}
+        words = self.program.spread_words(t.text for t in body)
         for name in words & self.program.macros.keys():
             if COORDINATES & self.program.macros[name] or len(self.program.macros[name]) > 3:
                 raise NotUnderstood(f"the macro {name}")

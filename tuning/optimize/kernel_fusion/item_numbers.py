@@ -31,7 +31,7 @@ def number_items(program: ParsedProgram, launch: LaunchStatement, kernel: Kernel
     if not (has_one_axis(program, launch.grid) and has_one_axis(program, launch.block)):
         raise NotUnderstood("launches of more than one axis")
     words = [tokens[i].text for i in range(kernel.first, kernel.last)]
-    if any(COORDINATES & program.macros[word] for word in words if word in program.macros):
+    if COORDINATES & program.spread_words(program.macros.keys() & set(words)):
         raise NotUnderstood("a macro that uses the numbers of a work-item")
     item = choose_free_name("item", " ".join([*words, *(parameter.name for parameter in kernel.parameters)]))
     edits = [
