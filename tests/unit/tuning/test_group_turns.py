@@ -109,6 +109,7 @@ LEFT_ALONE = {
     "work-items that leave a group with barriers": BY_FIRST.replace("if (row * 19 >= n)", "if (row * 19 + tid >= n)"),
     "a return from a loop": BY_ALL.replace("if (i >= n)", "for (int j = 0; j < 3; ++j) if (i + j >= n)"),
     "a parameter that moves": BY_FIRST.replace("if (row * 19 >= n)", "in += row;\n  if (row * 19 >= n)"),
+    "a parameter that moves as it is read": BY_FIRST.replace("part[tid] =", "part[tid] = *in++ +"),
     "a fence": BY_FIRST.replace("out[blockIdx.x] = gridDim.x;", "__threadfence();"),
 }
 

@@ -151,10 +151,16 @@ class Body:
             self.tokens[i].text in names
             and self.local(self.tokens[i]) < 0
             and self.tokens[i + 1].text != "["
-            and self.tokens[i - 1].text not in (".", "*")
-            and self.assigns(i, self.kernel.last)
+            and self.tokens[i - 1].text != "."
+            and self._assigns_itself(i)
             for i in range(self.kernel.first, self.kernel.last)
         )
+
+    def _assigns_itself(self, at: int) -> bool:
+        """Whether the name at an index is assigned, not what it points to: by `*p++`, not by `*p = 0`."""
+        if self.tokens[at - 1].text == "*":
+            return self.after_lvalue(at, self.kernel.last) in STEP
+        return self.assigns(at, self.kernel.last)
 
     def after_lvalue(self, at: int, end: int) -> str:
         """What follows `name`, `name.member` or `name[...]`."""
