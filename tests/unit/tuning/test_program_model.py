@@ -47,3 +47,24 @@ def test_constants_are_the_numbers_that_c_reads() -> None:
     macro = "#define MASK 0x7fu\nconst int kMany = 1'000;\n"
     program = read_program(f"{OLD}{macro}constexpr unsigned kAll = 0xffffffff;\nconstexpr int kTile = 010;", "gfx942")
     assert find_constants(program) == {"kTile": 8, "MASK": 127, "kMany": 1000}
+
+
+def test_macros_are_numbers_as_a_whole_and_with_one_definition_alone() -> None:
+    macros = """#define AREA (8*8)
+#define BOTH (128 + \\
+  128)  // two
+#define SUM 8 + 8
+#define LESS (-1)
+#define CAST (int)8
+#if 1
+#define CHOICE 256
+#define SAME 7
+#else
+#define CHOICE 64
+#define SAME 7
+#endif
+#define CALL() 9
+const int LESS_TOO = 5;
+"""
+    program = read_program(OLD + macros, "gfx942")
+    assert find_constants(program) == {"AREA": 64, "BOTH": 256, "SAME": 7, "LESS_TOO": 5}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hipsynth.source.tokens import Span, find_closing, split_at
 from hipsynth.tuning.optimize.analysis.kernel_body import Body
-from hipsynth.tuning.optimize.analysis.program_constants import read_number
+from hipsynth.tuning.optimize.analysis.program_constants import read_macro, read_number
 from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 
 Monomial = tuple[str, ...]  # the names that are multiplied, in order; () is 1
@@ -116,8 +116,7 @@ class PolynomialReader:
     def number_of(self, at: int) -> int | None:
         """The value of a number, or of a constant of the file that is declared with one."""
         program, text = self.body.program, self.body.tokens[at].text
-        words = program.macros.get(text, frozenset())
-        number = read_number(next(iter(words)) if len(words) == 1 else text)
+        number = read_macro(program, text) if text in program.macros else read_number(text)
         if number is not None:
             return number
         declared = [entity for entity in program.entities(self.body.tokens[at]) if entity.user]

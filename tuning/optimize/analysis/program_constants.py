@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from hipsynth.source.arithmetic import read_integer
+from hipsynth.source.arithmetic import evaluate_integer, parse_arithmetic, read_integer
+from hipsynth.source.outline import find_closing_bracket
 from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram
+
+_MOST = 1 << 31  # what every type from int on holds is below
 
 
 def find_constants(program: ParsedProgram) -> dict[str, int]:
     """The numbers that the file's constants and macros are, by name, as far as they are written as one number, and
-    the same one wherever the name is declared."""
+    the same one wherever a variable of the name is declared."""
     constants: dict[str, int] = {}
     ambiguous = set()
     tokens = program.tokens
@@ -18,14 +21,27 @@ def find_constants(program: ParsedProgram) -> dict[str, int]:
         is_constant = declared and tokens[i + 3].text == ";"
         if is_constant and number is not None and constants.setdefault(tokens[i].text, number) != number:
             ambiguous.add(tokens[i].text)
-    for name, words in program.macros.items():
-        number = read_number(next(iter(words))) if len(words) == 1 else None
-        if number is not None:
+    for name in program.macros:
+        number = read_macro(program, name)
+        if number is None:
+            ambiguous.add(name)
+        else:
             constants[name] = number
     return {name: number for name, number in constants.items() if name not in ambiguous}
+
+
+def read_macro(program: ParsedProgram, name: str) -> int | None:
+    """The number that a macro is wherever it is used: an integer, or arithmetic in brackets. None for other macros,
+    those with several definitions, and negative numbers, which an unsigned type has not."""
+    text = program.macro_texts.get(name, "")
+    number = read_number(text)
+    if number is not None or not text.startswith("(") or find_closing_bracket(text, 0) != len(text) - 1:
+        return number
+    value = evaluate_integer(parse_arithmetic(text))
+    return value if value is not None and 0 <= value < _MOST else None
 
 
 def read_number(text: str) -> int | None:
     """The number that an integer of C is, where every type from int on has it; None for other text."""
     number = read_integer(text)
-    return number if number is not None and number < 1 << 31 else None
+    return number if number is not None and number < _MOST else None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from hipsynth.core.reasons import Reason
 from hipsynth.source.coordinates import COORDINATES
-from hipsynth.source.declarations import FunctionDeclaration, FunctionParameter, LaunchExpression
+from hipsynth.source.declarations import FunctionDeclaration, FunctionParameter, LaunchExpression, MacroText
 from hipsynth.source.entities import Entity
 from hipsynth.source.outline import blank_opaque, outline_macros
 from hipsynth.source.parse import ParsedUnit, Token
@@ -77,7 +77,8 @@ class KernelDefinition:
 
 @dataclass(frozen=True)
 class ParsedProgram:
-    """A parsed program. `macros` are the names that the file defines, with the words of each definition."""
+    """A parsed program. `macros`: the names that the file defines, with the words of all their definitions;
+    `macro_texts`: the texts of those that are defined in one way and without parameters."""
 
     text: str
     unit: ParsedUnit
@@ -87,6 +88,7 @@ class ParsedProgram:
     macros: dict[str, frozenset[str]] = field(default_factory=dict)
     arch: str = ""
     flags: str = ""
+    macro_texts: dict[str, str] = field(default_factory=dict)
 
     # Names of functions and macros that contain a barrier, or call what does.
     barriers: frozenset[str] = frozenset()
@@ -128,13 +130,25 @@ def read_program(text: str, arch: str, flags: str = "") -> ParsedProgram:
     bodies: dict[str, list[tuple[int, int]]] = {}
     for function in parsed.functions:
         bodies.setdefault(function.name, []).append((function.first, function.last))
-    macros = {function.name: function.words for function in parsed.macros}
+    macros: dict[str, frozenset[str]] = {}
+    for macro in parsed.macros:
+        macros[macro.name] = macros.get(macro.name, frozenset()) | macro.words
     barriers = _find_barriers(parsed.tokens, bodies, macros)
-    bare = ParsedProgram(text, parsed.unit, parsed.tokens, (), parsed.referents, macros, arch, flags, barriers)
+    bare = ParsedProgram(text, parsed.unit, parsed.tokens, (), parsed.referents, macros, arch, flags,
+                         _read_macro_texts(parsed.macros), barriers)  # fmt: skip
     kernels = tuple(_kernel(bare, parsed, bodies, function) for function in parsed.kernels)
     kernels = tuple(_treat_alike(kernel, kernels) for kernel in kernels)
     functions = tuple(_device_function(function) for function in parsed.functions if _is_of_device(bare, function))
     return replace(bare, kernels=kernels, functions=functions, declared=parsed.functions)
+
+
+def _read_macro_texts(macros: Sequence[MacroText]) -> dict[str, str]:
+    """The texts of macros without parameters, as far as all definitions of a name are equal."""
+    texts: dict[str, set[str]] = {}
+    for macro in macros:
+        text = " ".join(macro.text.replace("\\\n", " ").split())
+        texts.setdefault(macro.name, set()).add(text if macro.parameters is None else "")
+    return {name: next(iter(each)) for name, each in texts.items() if len(each) == 1}
 
 
 def _treat_alike(kernel: KernelDefinition, kernels: Sequence[KernelDefinition]) -> KernelDefinition:

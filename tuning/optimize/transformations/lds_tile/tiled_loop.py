@@ -11,6 +11,7 @@ from hipsynth.source.parse import Token
 from hipsynth.source.tokens import find_closing, split_at
 from hipsynth.tuning.optimize.analysis.effects import has_effect
 from hipsynth.tuning.optimize.analysis.kernel_body import ASSIGN, STEP, Body
+from hipsynth.tuning.optimize.analysis.program_constants import read_macro
 from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformation_plan import AXES, Shape
@@ -136,8 +137,8 @@ def _index_lengths(body: Body, at: int, axis: int, width: int) -> Iterator[int]:
 
 def _names_of(body: Body, number: int) -> list[str]:
     """How the source may spell a number."""
-    macros = body.program.macros
-    return [str(number), *(name for name, words in macros.items() if words == {str(number)})]
+    program = body.program
+    return [str(number), *(name for name in program.macros if read_macro(program, name) == number)]
 
 
 @dataclass
