@@ -68,3 +68,15 @@ const int LESS_TOO = 5;
 """
     program = read_program(OLD + macros, "gfx942")
     assert find_constants(program) == {"AREA": 64, "BOTH": 256, "SAME": 7, "LESS_TOO": 5}
+
+
+def test_constants_are_what_every_declaration_of_the_name_says() -> None:
+    text = """struct C {};
+int size, many = 3, last;
+const int *first = 0, kept_too = 6;
+void change(const C c) { size = 4; }
+namespace a { const int one = 1, *two = 0; const int width = 8; const int height = 8; }
+namespace b { const int width = sizeof(C); const int height = 8; int depth = 2; }
+namespace c { const int depth = 2; }
+"""
+    assert find_constants(read_program(OLD + text, "gfx942")) == {"height": 8}

@@ -7,6 +7,8 @@ from hipsynth.source.outline import find_closing_bracket
 from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram
 
 _MOST = 1 << 31  # what every type from int on holds is below
+_BEFORE_DECLARATION = frozenset({";", "{", "}", "(", ")", ","})
+_AFTER_DECLARED = frozenset({"=", "{", ";"})
 
 
 def find_constants(program: ParsedProgram) -> dict[str, int]:
@@ -16,11 +18,12 @@ def find_constants(program: ParsedProgram) -> dict[str, int]:
     ambiguous = set()
     tokens = program.tokens
     for i in range(2, len(tokens) - 3):
-        declared = {token.text for token in tokens[max(0, i - 5) : i]} & {"constexpr", "const"}
-        number = read_number(tokens[i + 2].text) if tokens[i + 1].text == "=" else None
-        is_constant = declared and tokens[i + 3].text == ";"
-        if is_constant and number is not None and constants.setdefault(tokens[i].text, number) != number:
-            ambiguous.add(tokens[i].text)
+        if tokens[i + 1].text not in _AFTER_DECLARED:
+            continue
+        name, number = tokens[i].text, _read_constant(program, i)
+        is_other = number is None and _declares_variable(program, i)
+        if is_other or (number is not None and constants.setdefault(name, number) != number):
+            ambiguous.add(name)
     for name in program.macros:
         number = read_macro(program, name)
         if number is None:
@@ -28,6 +31,25 @@ def find_constants(program: ParsedProgram) -> dict[str, int]:
         else:
             constants[name] = number
     return {name: number for name, number in constants.items() if name not in ambiguous}
+
+
+def _read_constant(program: ParsedProgram, at: int) -> int | None:
+    """The number that a declaration gives to the constant whose name is a token; None for anything else."""
+    tokens = program.tokens
+    if tokens[at + 1].text != "=" or tokens[at + 3].text != ";":
+        return None
+    first = at
+    while first > 0 and tokens[first - 1].text not in _BEFORE_DECLARATION:
+        first -= 1
+    words = {token.text for token in tokens[first:at]}
+    return read_number(tokens[at + 2].text) if words & {"constexpr", "const"} and "*" not in words else None
+
+
+def _declares_variable(program: ParsedProgram, at: int) -> bool:
+    token = program.tokens[at]
+    return any(
+        entity.place == ("", token.start) and entity.category == "variable" for entity in program.entities(token)
+    )
 
 
 def read_macro(program: ParsedProgram, name: str) -> int | None:
