@@ -86,6 +86,14 @@ def test_a_parameter_is_no_constant_of_the_host() -> None:
         find_bins(program, program.kernels[0])
 
 
+@pytest.mark.parametrize("passed", ["(int*)bins, bins", "copy, bins"])
+def test_additions_to_an_array_that_is_passed_twice_stay(passed: str) -> None:
+    text = write("if (i < n) atomicAdd(&bins[bytes[i]], 1u);").replace("reinterpret_cast<int*>(data), bins", passed)
+    program = read_program(text.replace("  count<<<", "  int* copy = (int*)bins;\n  count<<<"), "gfx942")
+    with pytest.raises(NotUnderstood):
+        find_bins(program, program.kernels[0])
+
+
 PLAN = TransformationPlan(shape=(1024, 1, 1), coarsen=4)
 NEIGHBOURS = replace(PLAN, shape=(256, 1, 1), jam=True, adjacent=True, restrict=True)
 

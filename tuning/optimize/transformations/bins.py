@@ -10,6 +10,7 @@ from dataclasses import replace
 from hipsynth.source.edits import Edit
 from hipsynth.source.tokens import find_closing
 from hipsynth.tuning.optimize.analysis.kernel_body import Body
+from hipsynth.tuning.optimize.analysis.pointer_copies import is_passed_alone
 from hipsynth.tuning.optimize.analysis.program_constants import find_constants
 from hipsynth.tuning.optimize.analysis.program_model import (
     ATOMIC_ADDS,
@@ -76,8 +77,8 @@ def list_plans(view: KernelView) -> Iterator[TransformationPlan]:
 
 
 def find_bins(program: ParsedProgram, kernel: KernelDefinition) -> tuple[str, int]:
-    """(The array that all atomic additions of a kernel change, and nothing else uses; how many elements these may
-    be). Raises NotUnderstood."""
+    """(The array that all atomic additions of a kernel change, and nothing else uses, under no other name; how many
+    elements these may be). Raises NotUnderstood."""
     tokens, body = program.tokens, Body(program, kernel)
     reader = RangeReader(body, find_constants(program))
     arrays, bins, places = set[str](), 0, set[int]()
@@ -100,6 +101,8 @@ def find_bins(program: ParsedProgram, kernel: KernelDefinition) -> tuple[str, in
     used = {i for i in range(kernel.first, kernel.last) if tokens[i].text == name}
     if types.get(name) not in TYPES or used != places:
         raise NotUnderstood("not additions to one array alone")
+    if not is_passed_alone(program, kernel, name):
+        raise NotUnderstood("an array that launches pass twice")
     return name, bins
 
 
