@@ -8,7 +8,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hipsynth.core.cache import cache_dir
@@ -18,8 +18,10 @@ from hipsynth.toolchain.translation_unit import CompileJob, check_shown
 
 _KEEP_BUILDS = 20_000
 _NAMED_HEADER = re.compile(
-    r'(?:#[ \t]*include(?:_next)?|__has_include(?:_next)?[ \t]*\()[ \t]*["<](?P<name>[^">\n]+)[">]'
+    r"(?:#[ \t]*include(?:_next)?|__has_include(?:_next)?[ \t]*\()(?:[ \t]|/\*(?:[^*\n]|\*(?!/))*\*/)*"
+    r'["<](?P<name>[^">\n]+)[">]'
 )
+_ASSEMBLER_FILE = re.compile(r"incbin|\.include\b")  # directives whose files the compiler does not list
 
 
 def entry_of(job: CompileJob) -> Path:
@@ -50,11 +52,15 @@ def _hash_header(header: Path) -> str:
     return hashlib.sha256(read_regular(header, SOURCE_BYTES)).hexdigest()
 
 
-def _list_absent(job: CompileJob, headers: Sequence[Path]) -> list[str]:
+def _read_texts(job: CompileJob, headers: Sequence[Path]) -> dict[Path, str]:
+    """The source and the headers, by their paths."""
+    texts = {path.resolve(): read_regular(path, SOURCE_BYTES).decode(errors="surrogateescape") for path in headers}
+    return {job.source.resolve(): job.text} | texts
+
+
+def _list_absent(job: CompileJob, texts: Mapping[Path, str]) -> list[str]:
     """Where a header that is not there would be found by a name in the source or a header: in the file's own folder, or
     in one that the compiler searches. Also names of __has_include."""
-    texts = {job.source.resolve(): job.text}
-    texts |= {path.resolve(): read_regular(path, SOURCE_BYTES).decode(errors="surrogateescape") for path in headers}
     folders = [path for path in job.shows if path.is_dir()]
     places = {
         folder / name
@@ -66,16 +72,20 @@ def _list_absent(job: CompileJob, headers: Sequence[Path]) -> list[str]:
 
 
 def store_build(job: CompileJob, outputs: Sequence[Path], headers: Sequence[Path]) -> None:
-    """Stores a build. Failure to cache is not an error."""
+    """Stores a build, unless files that the compiler does not list may be part of it. Failure to cache is not an
+    error."""
     entry = entry_of(job)
     try:
+        texts = _read_texts(job, headers)
+        if any(map(_ASSEMBLER_FILE.search, texts.values())):
+            return
         with replace_atomically(entry) as fresh:
             fresh.mkdir()
             for number, path in enumerate(outputs):
                 copy_regular(path, fresh / str(number))
             read = {str(path.resolve()): _hash_header(path) for path in headers}
             (fresh / "headers.json").write_text(json.dumps(read))
-            (fresh / "absent.json").write_text(json.dumps(_list_absent(job, headers)))
+            (fresh / "absent.json").write_text(json.dumps(_list_absent(job, texts)))
         if job.key.startswith("000"):
             prune_builds()
     except (OSError, BadInput):

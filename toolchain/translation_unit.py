@@ -18,9 +18,9 @@ from hipsynth.toolchain.driver import CompileLimits
 from hipsynth.toolchain.locate import HERE, Toolchain
 
 CACHE_VERSION = 3  # of builds; raise it with the recipe of precompiled headers (pch.py), too
-# Text that may read files of the source's folder.
+# Text that may read files of the source's folder: all but `#include <name>`.
 _INCLUDES_FILES = re.compile(
-    r"^\s*#\s*(?:include(?:_next)?|import|embed)\s*(?:\"|[A-Za-z_])|incbin|__has_(?:include|embed)", re.MULTILINE
+    r"(?:#|%:)\s*(?:(?:include(?:_next)?|import|embed)\b(?!\s*<)|/\*|\\\r?\n)|incbin|\.include\b|__has_(?:include|embed)"
 )
 
 

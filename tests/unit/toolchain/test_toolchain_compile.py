@@ -157,6 +157,29 @@ def test_a_changed_user_header_makes_a_new_build(own_cache: Path, tmp_path: Path
     assert "0x8ae" in second.disassembly.read_text()
 
 
+@pytest.mark.parametrize("place", ["program.hip", "table.h"])
+def test_builds_with_files_of_the_assembler_are_not_cached(own_cache: Path, tmp_path: Path, place: str) -> None:
+    texts = {"program.hip": '#include "table.h"\nint main() { return 0; }\n', "table.h": ""}
+    texts[place] = f'asm(".incbin \\"{tmp_path}/table.bin\\"");\n{texts[place]}'
+    for name, text in texts.items():
+        write(tmp_path, text, name)
+    builds = []
+    for content in ("first", "second"):
+        write(tmp_path, content, "table.bin")
+        build = compile_host(tmp_path / "program.hip", "-O1", tmp_path / "out")
+        builds.append((build.cached, content.encode() in build.executable.read_bytes()))
+    assert builds == [(False, True), (False, True)]
+
+
+@pytest.mark.parametrize("include", ['#include /* f */ "f.h"', '#/**/include "f.h"', '/* f */ #include\\\n"f.h"'])
+def test_comments_in_a_directive_do_not_hide_its_header(own_cache: Path, tmp_path: Path, include: str) -> None:
+    text = f"{include}\n#include <hip/hip_runtime.h>\n__global__ void k(int* p) {{ *p = VALUE; }}\n"
+    for folder, value, number in (("a", "1111", "0x457"), ("b", "2222", "0x8ae")):
+        write(tmp_path / folder, f"#define VALUE {value}\n", "f.h")
+        build = compile_device(write(tmp_path / folder, text), "gfx90a", "-O3", tmp_path / folder)
+        assert number in build.disassembly.read_text()
+
+
 def test_include_flags_are_relative_to_the_sources_folder(tmp_path: Path) -> None:
     write(tmp_path / "inc", "#define VALUE 1111\n", "v.h")
     write(tmp_path, "#define OTHER 2222\n", "pre.h")
