@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from hipsynth.profiling.survey.build_files.commands import is_build_step, simple_commands
 from hipsynth.profiling.survey.build_plan import Invocation
 
 LOOP_VALUES = 3  # unroll at most this many iterations of a shell loop
+MOST_ADDED = 1_000_000  # characters that the values of variables add to a text
 MAX_PREPARATIONS = 40
 # Launchers that may precede the program's name.
 _LAUNCHERS = frozenset(
@@ -22,35 +24,59 @@ _IDLE = frozenset(
     {":", "[", "cat", "cd", "chmod", "date", "done", "echo", "export", "false", "fi", "hipconfig", "ls", "make",
      "mkdir", "module", "printf", "pwd", "rm", "set", "test", "true", "which"}
 )  # fmt: skip
-_LOOP = re.compile(r"\bfor\s+(\w+)\s+in\s+([^;\n$`*?]+?)\s*(?:;|\n)\s*do\b(.*?)(?:;|\n)\s*done\b", re.DOTALL)
+_LOOP_HEAD = re.compile(r"\bfor\s+(\w+)\s+in\s([^;\n$`*?]{1,1000}+)[;\n]\s*do\b")
+_LOOP_END = re.compile(r"[;\n][ \t]*done\b")
 _ASSIGNMENT = re.compile(r"^[ \t]*(?:export[ \t]+)?(\w+)=(\"[^\"$`\n]*\"|'[^'\n]*'|[^\s\"'$`;&|()]*)[ \t]*(?:;|#.*|$)")
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?::?-([^}$`]*))?\})")
 _UNKNOWN = re.compile(r"[<>\[\]{}$*|&;`]|\.\.\.")
 
 
 def expand_shell(text: str) -> str:
-    """Shell text with simple loops unrolled and simple variables and defaults such as ${1:-64} substituted."""
-    values: dict[str, str] = {}
-
-    def value(match: re.Match[str]) -> str:
-        variable = values.get(match.group(1) or match.group(2))
-        return variable if variable is not None else match.group(0) if match.group(3) is None else match.group(3)
-
-    lines = []
-    for line in _LOOP.sub(_unroll_loop, text.replace("\\\n", " ")).split("\n"):
-        substituted = _VARIABLE.sub(value, line)
-        assignment = _ASSIGNMENT.match(substituted)
-        if assignment:
-            values[assignment.group(1)] = assignment.group(2).strip("\"'")
-        lines.append(substituted)
-    return "\n".join(lines)
+    """Shell text with simple loops unrolled and simple variables and defaults such as ${1:-64} substituted; once values
+    have added MOST_ADDED characters, what would add more stays as it is."""
+    return _ShellExpansion().expand(text)
 
 
-def _unroll_loop(loop: re.Match[str]) -> str:
-    name, words, body = loop.groups()
-    pattern = re.compile(rf"\$(?:{name}\b|\{{{name}\}})")
-    values = [value for word in words.split() for value in _in_braces(word)]
-    return "\n".join(pattern.sub(value.replace("\\", r"\\"), body) for value in values[:LOOP_VALUES])
+class _ShellExpansion:
+    def __init__(self) -> None:
+        self.values: dict[str, str] = {}
+        self.left = MOST_ADDED
+
+    def expand(self, text: str) -> str:
+        lines = []
+        for line in self._unroll_loops(text.replace("\\\n", " ")).split("\n"):
+            substituted = _VARIABLE.sub(self._substitute_variable, line)
+            assignment = _ASSIGNMENT.match(substituted)
+            if assignment:
+                self.values[assignment.group(1)] = assignment.group(2).strip("\"'")
+            lines.append(substituted)
+        return "\n".join(lines)
+
+    def _substitute_variable(self, match: re.Match[str]) -> str:
+        variable = self.values.get(match.group(1) or match.group(2))
+        if variable is not None:
+            return self._substitute(match, variable)
+        return match.group(0) if match.group(3) is None else match.group(3)
+
+    def _substitute(self, match: re.Match[str], value: str) -> str:
+        if len(value) > self.left:
+            return match.group(0)
+        self.left -= len(value)
+        return value
+
+    def _unroll_loops(self, text: str) -> str:
+        """A loop ends at the first `done` behind its head."""
+        pieces, at = [], 0
+        while (head := _LOOP_HEAD.search(text, at)) and (end := _LOOP_END.search(text, head.end())):
+            pieces += [text[at : head.start()], self._unroll_loop(head, text[head.end() : end.start()])]
+            at = end.end()
+        return "".join([*pieces, text[at:]])
+
+    def _unroll_loop(self, head: re.Match[str], body: str) -> str:
+        name, words = head.groups()
+        pattern = re.compile(rf"\$(?:{name}\b|\{{{name}\}})")
+        values = [value for word in words.split() for value in _in_braces(word)]
+        return "\n".join(pattern.sub(partial(self._substitute, value=value), body) for value in values[:LOOP_VALUES])
 
 
 def _in_braces(word: str) -> list[str]:

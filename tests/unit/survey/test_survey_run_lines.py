@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hipsynth.profiling.survey.build_files.run_lines import calls_of, expand_shell
+from hipsynth.profiling.survey.build_files.run_lines import MOST_ADDED, calls_of, expand_shell
 from hipsynth.profiling.survey.build_plan import Invocation
 from hipsynth.profiling.survey.discover import find_programs
 
@@ -45,6 +45,19 @@ def test_loops_and_variables_are_expanded(tmp_path: Path) -> None:
     text = "SIZE=64\nREPEAT=${1:-10}\nfor k in {2..9}; do\n  ./app $SIZE ${REPEAT} $k\ndone\n"
     assert [call.arguments for call in calls(text, tmp_path)] == [("64", "10", k) for k in ("2", "3", "4")]
     assert expand_shell("for n in a b; do echo $n $m; done") == " echo a $m\n echo b $m"
+
+
+def test_values_that_grow_without_end_are_not_written_out() -> None:
+    doubled = "a=xx\n" + "a=$a$a\n" * 64
+    assert len(expand_shell(doubled)) < MOST_ADDED + len(doubled)
+    word = "x" * 900
+    loop = f"for i in {word}; do\n{'$i ' * 4000}\ndone\n"
+    assert expand_shell(loop).count(word) == MOST_ADDED // len(word)
+
+
+def test_loops_without_an_end_take_linear_time() -> None:
+    for text in ("for i in a; do\n" * 60_000, "for i in " + " " * 200_000 + "$", "for i in " * 20_000, "\n" * 200_000):
+        assert expand_shell(text) == text
 
 
 def test_absolute_paths_become_those_of_the_copy(tmp_path: Path) -> None:
