@@ -23,11 +23,11 @@ _ITERATIONS = re.compile(
     r"iter|rep(s|eat)?|step|times|trial|loop|epoch|warm|sweep|cycles|nt\b|frames|samples|^-[irt]$", re.IGNORECASE
 )
 # A line of a help text: -x, --width   width of the matrix
-_HELP = re.compile(r"^[ \t]*(-\w)?[ \t]*[,|/]?[ \t]*(--?[A-Za-z][\w-]+)[ =\t]+([^\n]+)$", re.MULTILINE)
+_HELP = re.compile(r"(?:(-\w)[ \t]*)?(?:[,|/][ \t]*)?(--?[A-Za-z][\w-]+)[ =\t]+([^\n]+)")
 _AMOUNT = re.compile(
     r"size|length|width|height|dimension|number of|elements|rows|col(umn)?s\b|nodes|points|iterations", re.IGNORECASE
 )
-_USAGE = re.compile(r"usage\s*:?\s*(?:\S+)((?:[ \t]+(?:\[[^\]\n]+\]|<[^>\n]+>|[A-Za-z_]\w*))+)", re.IGNORECASE)
+_USAGE = re.compile(r"usage\s*(?::\s*)?\S+((?:[ \t]+(?:\[[^\]\n]+\]|<[^>\n]+>|[A-Za-z_]\w*))+)", re.IGNORECASE)
 _USAGE_WORD = re.compile(r"\[[^\]\n]+\]|<[^>\n]+>|[A-Za-z_]\w*")
 _OPTION = re.compile(r"(--?[A-Za-z][\w-]*)(?:[ =]+<?([A-Za-z_]\w*)>?)?")
 _PLAIN = re.compile(r"\d+")
@@ -114,7 +114,11 @@ def _described_knobs(text: str, *, taken: bool) -> list[Knob]:
 def _help_knobs(usage: str) -> list[Knob]:
     """The options of a help text that stand for amounts, without values."""
     knobs = []
-    for short, name, words in _HELP.findall(usage):
+    for line in usage.split("\n"):
+        match = _HELP.fullmatch(line.lstrip(" \t"))
+        if match is None:
+            continue
+        short, name, words = match.groups()
         if _AMOUNT.search(f"{name} {words}"):
             knobs.append(Knob("option", short or name, 0, f"{name} {words[:40]}"))
     return knobs

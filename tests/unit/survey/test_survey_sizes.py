@@ -97,3 +97,9 @@ def test_an_exponent_moves_by_steps(tmp_path: Path) -> None:
 def test_options_of_other_parsers(code: str, usage: str, place: str, value: int) -> None:
     found = knobs_of([code], usage, (), ())
     assert [(knob.kind, knob.place, knob.value) for knob in found] == [("option", place, value)]
+
+
+def test_options_of_a_help_text() -> None:
+    usage = "  -n, --length  elements\n\t--rows=N number of rows\n -c|-cols columns\n" + " " * 20_000 + "x\n"
+    knobs = knobs_of([], usage, (), ())
+    assert [(knob.kind, knob.place) for knob in knobs] == [("option", "-n"), ("option", "--rows"), ("option", "-c")]
