@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 from collections import defaultdict
@@ -133,19 +134,27 @@ def _script_plans(path: Path) -> list[BuildPlan]:
 def _command_plans(path: Path) -> list[BuildPlan]:
     """Plans from compile_commands.json: it has no link steps, so each file with a main() is linked with all others."""
     try:
-        entries = json.loads(read_text(path))
-        calls = [
-            (entry.get("arguments") or shlex.split(entry.get("command", "")), Path(entry["directory"]))
-            for entry in entries
-        ]
-    except (ValueError, KeyError, TypeError, AttributeError):
+        calls = [_read_call(entry) for entry in json.loads(read_text(path))]
+        steps = [parse_compiler(words, place) for words, place in calls if words]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return []
-    steps = [parse_compiler(words, place) for words, place in calls if words]
     for step in steps:
         step.links = any(source_facts(unit.path).has_main for unit in step.units)
     units = [unit for step in steps for unit in step.units if not source_facts(unit.path).has_main]
     plans = plans_of(steps, path.parent, "commands")
     return [replace(plan, units=(*plan.units, *units)) for plan in plans]
+
+
+def _read_call(entry: dict[str, object]) -> tuple[list[str], Path]:
+    """The words and the folder of a compiler call. Raises ValueError, or what wrong types do, for a malformed one."""
+    command = entry.get("command", "")
+    words = entry.get("arguments") or shlex.split(command if isinstance(command, str) else "")
+    folder = entry["directory"]
+    if not isinstance(words, list) or not isinstance(folder, str):
+        raise TypeError("arguments are a list, a directory is a text")
+    if b"\0" in os.fsencode("".join([folder, *words])):
+        raise ValueError("no path has this character")
+    return words, Path(folder)
 
 
 def _main_files(plan: BuildPlan, root: Path) -> list[Path]:

@@ -215,7 +215,11 @@ class _CompilerCall:
         if sum(any(mark in part for mark in "*?[") for part in Path(word).parts) in range(1, MOST_PATTERNS + 1):
             word = re.sub(r"\*+", "*", word)  # expand globs as the shell would, where ** is *
             base, pattern = (Path("/"), word.lstrip("/")) if word.startswith("/") else (self.folder, word)
-            for path in sorted(base.glob(pattern)):
+            try:
+                matches = sorted(base.glob(pattern))
+            except OSError:  # a folder has gone meanwhile
+                matches = []
+            for path in matches:
                 self._add(Path(os.path.normpath(path)))
         else:
             self._add(_resolve_path(self.folder, word))

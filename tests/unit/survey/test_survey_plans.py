@@ -47,6 +47,14 @@ def test_patterns_for_sources_are_those_of_the_shell(tmp_path: Path) -> None:
     assert [unit.path for unit in plan.units] == [tmp_path / "a.cpp", tmp_path / "lib/b.cpp"]
 
 
+def test_a_folder_that_goes_while_a_pattern_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def vanish(folder: Path, pattern: str) -> list[Path]:
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(folder))
+
+    monkeypatch.setattr(Path, "glob", vanish)
+    assert plans_from("hipcc *.hip -o prog", tmp_path) == []
+
+
 def test_options_of_a_compiler_call(tmp_path: Path) -> None:
     text = (
         "if true; then CXX=1 /opt/rocm/bin/hipcc -x hip --offload-arch=gfx90a -fgpu-rdc -include k.h -ffast-math \\\n"
@@ -238,8 +246,22 @@ rm -rf / --no-preserve-root
     assert program.plans[0].units[0].defines == ("FAST",)
 
 
-def test_damaged_compile_commands_are_no_error(tmp_path: Path) -> None:
-    write(tmp_path, {"compile_commands.json": '[{"directory": 1}, 2', "main.hip": MAIN})
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"directory": 1}, 2',
+        '[{"directory": "/", "arguments": [1, "main.hip"]}]',
+        '[{"directory": "/", "arguments": "hipcc main.hip"}]',
+        '[{"directory": "/", "arguments": ["hipcc", "a\\u0000.hip"]}]',
+        '[{"directory": "/", "arguments": ["hipcc", "a\\ud800.hip"]}]',
+        '[{"directory": "\\u0000", "command": "hipcc *.hip"}]',
+        '[{"directory": "/", "command": null}]',
+        "[" * 200_000,
+        "7",
+    ],
+)
+def test_damaged_compile_commands_are_no_error(text: str, tmp_path: Path) -> None:
+    write(tmp_path, {"compile_commands.json": text, "main.hip": MAIN})
     assert [plan.origin for plan in find_programs(tmp_path, "gfx90a")[0].plans] == ["guess"]
 
 
