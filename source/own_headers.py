@@ -10,15 +10,17 @@ from pathlib import Path
 
 from hipsynth.core.files import SOURCE_BYTES, read_regular
 from hipsynth.core.folders import is_includable
-from hipsynth.source.includes import INCLUDE_LINE, PRAGMA_ONCE_LINE
+from hipsynth.source.includes import PRAGMA_ONCE_LINE, ends_line, replace_includes
 
 _BEGIN, _END = "// own header {} begins: {}", "// own header {} ends"  # a checksum; the line that includes it
+_BEFORE_COMMENT = ", before:\n"  # after _END, where the line goes on with a comment of several lines
 _WRITTEN_IN = re.compile(
-    r"^// own header (?P<sum>[0-9a-f]{8}) begins: (?P<line>[^\n]*)\n(?P<header>.*?)\n// own header (?P=sum) ends$",
+    r"^// own header (?P<sum>[0-9a-f]{8}) begins: (?P<line>[^\n]*)\n(?P<header>.*?)\n// own header (?P=sum) ends"
+    rf"(?:{_BEFORE_COMMENT}|$)",
     re.MULTILINE | re.DOTALL,
 )
 _BEGIN_LINE = re.compile(r'// own header [0-9a-f]{8} begins: .*?["<](?P<name>[^">]+).*')
-_END_LINE = re.compile(r"// own header [0-9a-f]{8} ends")
+_END_LINE = re.compile(r"// own header [0-9a-f]{8} ends(?P<more>, before:)?")
 _GUARD = "HIPSYNTH_OWN_HEADER_"
 MOST_HEADERS = 400  # that are written in
 
@@ -55,9 +57,11 @@ def find_line(text: str, line: int) -> tuple[str, int]:
     itself, and the line there, both from 1."""
     names, numbers = [""], [0]  # of the text, and of the headers that the line is in
     for row in text.split("\n")[:line]:  # as a compiler counts lines: not at form feeds
-        if _END_LINE.fullmatch(row) and len(names) > 1:
+        ends = _END_LINE.fullmatch(row)
+        if ends and len(names) > 1:
             names.pop()
             numbers.pop()
+            numbers[-1] -= bool(ends["more"])  # what follows is the rest of the line that includes the header
         elif not row.startswith((f"#ifndef {_GUARD}", f"#define {_GUARD}")):  # of `#pragma once` an empty line is left
             numbers[-1] += 1
         begins = _BEGIN_LINE.fullmatch(row)
@@ -91,9 +95,10 @@ class _HeaderWriter:
             header = self._guard_header(path, read_regular(path, SOURCE_BYTES).decode(errors="replace"))
             header = self.write_in(header, path.parent, (*inside, path)).rstrip()
             checksum = _checksum(header)
-            return f"{_BEGIN.format(checksum, match[0])}\n{header}\n{_END.format(checksum)}"
+            end = _END.format(checksum) + ("" if ends_line(match) else _BEFORE_COMMENT)
+            return f"{_BEGIN.format(checksum, match[0])}\n{header}\n{end}"
 
-        return INCLUDE_LINE.sub(replace_line, text)
+        return replace_includes(text, replace_line)
 
     def _guard_header(self, path: Path, header: str) -> str:
         """A header's text with a guard in place of `#pragma once`, which does not work inside another file."""

@@ -23,7 +23,7 @@ from hipsynth.profiling.survey.build_plan import BuildPlan, Invocation, SourceUn
 from hipsynth.simulator import devices
 from hipsynth.simulator.api import RunResult
 from hipsynth.simulator.limits import RunLimits
-from hipsynth.source.includes import INCLUDE_LINE, PRAGMA_ONCE_LINE
+from hipsynth.source.includes import PRAGMA_ONCE_LINE, ends_line, replace_includes
 
 ORIGIN = "surveyed"
 LICENCE_FILES = ("LICENSE", "LICENSE.md", "LICENSE.txt", "LICENCE", "COPYING")
@@ -99,10 +99,11 @@ def _with_headers(text: str, folder: Path, unit: SourceUnit, root: Path, visited
                     return ""
                 visited.add(path)
                 header = PRAGMA_ONCE_LINE.sub("", _read_text(path))
-                return f"// file: {path.name}\n{_with_headers(header, path.parent, unit, root, visited)}"
+                inlined = _with_headers(header, path.parent, unit, root, visited)
+                return f"// file: {path.name}\n{inlined}" + ("" if ends_line(match) else "\n")
         return match[0]
 
-    return INCLUDE_LINE.sub(inline_header, text)
+    return replace_includes(text, inline_header)
 
 
 def program_record(

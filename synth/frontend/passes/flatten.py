@@ -18,15 +18,16 @@ from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.encoding import BOM, split_pieces
-from hipsynth.source.includes import guards_itself, macro_definitions
+from hipsynth.source.includes import REST_OF_LINE, ends_line, guards_itself, macro_definitions
 from hipsynth.source.parse import DEVICE, HOST, Diagnostic, ParseConfig, list_inclusions, load_source, parse_source
 from hipsynth.synth.frontend.pass_input import BuildConfiguration, ProgramSource
 from hipsynth.synth.frontend.passes.rename import rename_only
 
-_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>|([A-Za-z_]\w*))[^\n]*', re.M)
+_REST = REST_OF_LINE.encode()
+_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>|([A-Za-z_]\w*))' + _REST, re.M)
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _HAS_INCLUDE = re.compile(rb'\b__has_include[ \t]*\([ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)[ \t]*\)')
-_ONCE = re.compile(rb"^[ \t]*#[ \t]*pragma[ \t]+once[^\n]*", re.M)
+_ONCE = re.compile(rb"^[ \t]*#[ \t]*pragma[ \t]+once" + _REST, re.M)
 
 Chain = tuple[tuple[str, int], ...]
 
@@ -85,7 +86,8 @@ def _inline_file(name: str, chain: Chain, record: _Record, root: Path) -> bytes:
         here = (*chain, (name, match.start()))
         target = record.entered.get(here)
         if target is not None:
-            edits.append(Edit(match.start(), match.end(), _decode_source(_inline_file(target, here, record, root))))
+            text = _decode_source(_inline_file(target, here, record, root))
+            edits.append(Edit(match.start(), match.end(), text if ends_line(match) else f"{text}\n"))
         elif _is_users(match, name, record, root):
             edits.append(Edit(match.start(), match.end(), ""))
     edits += [

@@ -54,6 +54,12 @@ def test_includes_in_comments_and_strings_are_ignored(config: ParseConfig, tmp_p
     assert text.count('#include "a.h"') == 2
 
 
+def test_comments_behind_an_include_stay_whole(config: ParseConfig, tmp_path: Path) -> None:
+    main = HIP + '#include "a.h" /* begins\nends */\n#include "b.h" /* one */ // two\n'
+    text = _flat(tmp_path, {"main.hip": main, "a.h": "int fromA;  // A", "b.h": "#pragma once /* x\ny */\n"}, config)
+    assert text == HIP + "int fromA;  // A\n/* begins\nends */\n/* x\ny */\n"
+
+
 def test_nested_folders_resolve_beside_the_includer(config: ParseConfig, tmp_path: Path) -> None:
     files = {"main.hip": HIP + '#include "in/a.h"\n', "in/a.h": '#include "b.h"\n', "in/b.h": "int inner;\n"}
     assert "int inner;" in _flat(tmp_path, {**files, "b.h": "int outer;\n"}, config)

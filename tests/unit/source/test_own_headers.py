@@ -50,6 +50,18 @@ def test_a_form_feed_ends_no_line() -> None:
     assert find_line("int a;\n\f// part two\nint b;\x1c\u2028\nint c;\n", 4) == ("", 4)
 
 
+def test_comments_around_includes_stay_whole(tmp_path: Path) -> None:
+    (tmp_path / "util.h").write_text("#pragma once /* a\nb */\n/* licence */\nint f();  // last")
+    quiet = '/* old:\n#include "util.h"\n*/\nconst char* text = R"(\n#include "util.h"\n)";\n'
+    program = quiet + '#include "util.h" /* begins\nends */\nint main() { return f(); }\n'
+    text = write_in_headers(program, tmp_path)
+    assert text.startswith(quiet) and text.count("licence") == 1 and take_out_headers(text) == program
+    assert "#define HIPSYNTH_OWN_HEADER_0\n/* a\nb */\n" in text
+    assert ", before:\n/* begins\nends */\nint main" in text
+    at = text.splitlines().index("int main() { return f(); }") + 1
+    assert find_line(text, at) == ("", program.splitlines().index("int main() { return f(); }") + 1)
+
+
 def test_a_header_that_is_nowhere_stays_included(tmp_path: Path) -> None:
     assert write_in_headers(PROGRAM, tmp_path) == PROGRAM
     assert take_out_headers(PROGRAM) == PROGRAM

@@ -67,6 +67,16 @@ def test_a_text_holds_its_own_headers_and_macros(tmp_path: Path) -> None:
     )
 
 
+def test_comments_around_includes_of_a_text_stay_whole(tmp_path: Path) -> None:
+    main = '/* old:\n#include "util.h"\n*/\n#include "util.h" /* begins\nends */\nint main() {}\n'
+    (tmp_path / "main.hip").write_text(main)
+    (tmp_path / "util.h").write_text("/* licence */\nint f();  // last")
+    plan = BuildPlan("p", (SourceUnit(tmp_path / "main.hip"),), tmp_path, "make")
+    quiet = main.partition("*/\n")[0]
+    inside = "// file: util.h\n/* licence */\nint f();  // last\n"
+    assert source_text(plan, tmp_path) == f"{quiet}*/\n{inside}/* begins\nends */\nint main() {{}}\n"
+
+
 def test_flags_of_a_label_hold_the_standard_that_its_text_needs(tmp_path: Path) -> None:
     unit = SourceUnit(tmp_path / "main.hip", defines=("N=4",), standard="c++20", options=("-O2",))
     assert code_flags(unit) == "-O2 -std=c++20"
