@@ -12,13 +12,17 @@ from dataclasses import dataclass, field
 from hipsynth.core.errors import BadInput
 from hipsynth.source.declarations import FunctionDeclaration, MacroText
 from hipsynth.source.edits import Edit, edit_text
+from hipsynth.source.includes import REST_OF_LINE
+from hipsynth.source.outline import blank_opaque
 from hipsynth.source.parse import ParsedUnit, Token
 from hipsynth.source.program import read_parsed_program
 
 _SPELLED = re.compile(r"hipBlockIdx_([xyz])|__builtin_amdgcn_workgroup_id_([xyz])")
 _TOGETHER = re.compile(r"cooperative_groups|this_grid|grid_group|group_index|__ockl_get_group_id|get_group_id")
+_BUILTIN = re.compile(r"__builtin_amdgcn_workgroup_id_[xyz]")
 _LOOPS = frozenset({"for", "while"})
-_INCLUDE = re.compile(rb"^[ \t]*#[ \t]*include\b[^\n]*\n", re.M)
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w+)", re.M)
+_REST_OF_LINE = re.compile(REST_OF_LINE)
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,9 @@ def refusal(source: BlockIndexProgram, name: str) -> str:
     for word in sorted(words):
         if _TOGETHER.fullmatch(word):
             return f"it uses {word}: a cooperative kernel, whose groups know their places"
+    for macro in macros:
+        if any(_BUILTIN.fullmatch(word) for word in macro.words):
+            return f"the macro {macro.name} calls a built-in function of the compiler for its block index"
     if any(_strides(source, function) for function in functions):
         return "it is persistent: its groups step through the work by gridDim, which maps the work already"
     if not any(function.uses for function in functions) and not any(function.uses for function in macros):
@@ -300,13 +307,42 @@ def _macro(definition: MacroText) -> IndexMacro:
 
 
 def _insertion_point(source: BlockIndexProgram) -> int:
-    """Behind the last #include that stands in no #if, before any function."""
-    text = source.unit.text
+    """Behind the last #include that stands in no #if but those around all functions; if there is none, behind the #if
+    with an #include; before any function."""
+    flat = source.unit.text.decode("latin-1")  # offsets are those of bytes
     first = min(function.start for function in source.functions)
-    position = 0
-    for match in _INCLUDE.finditer(text, 0, first):
-        before = text[: match.start()]
-        opened = len(re.findall(rb"^[ \t]*#[ \t]*if", before, re.M))
-        if opened == len(re.findall(rb"^[ \t]*#[ \t]*endif", before, re.M)):
-            position = match.end()
-    return position
+    last = max(function.end for function in source.functions)
+    includes, conditions = _read_conditions(flat)
+    conditions = [(start, end) for start, end in conditions if end < last]
+    outside, inside = [0], [0]
+    for include in includes:
+        around = [end for start, end in conditions if start < include < end]
+        if include < first and max(around, default=0) < first:
+            (inside if around else outside).append(_find_line_end(flat, max(around, default=include)))
+    before_functions = flat.rfind("\n", 0, first) + 1 if min(includes, default=first) < first else 0
+    return max(outside) or max(inside) or before_functions
+
+
+def _read_conditions(flat: str) -> tuple[list[int], list[tuple[int, int]]]:
+    """Where each #include is, and from where to where each branch of an #if reaches, as far as the text has its end."""
+    includes: list[int] = []
+    conditions: list[tuple[int, int]] = []
+    opened: list[int] = []
+    for match in _DIRECTIVE.finditer(blank_opaque(flat)):
+        word, at = match[1], match.start()
+        if word == "include":
+            includes.append(at)
+        elif word.startswith("if"):
+            opened.append(at)
+        elif word.startswith(("endif", "else", "elif")) and opened:
+            conditions.append((opened[-1], at))
+            if word == "endif":
+                opened.pop()
+    return includes, conditions
+
+
+def _find_line_end(flat: str, at: int) -> int:
+    """Behind the line of a directive, or behind the comment that goes on in the next one."""
+    match = _REST_OF_LINE.match(flat, at)
+    end = match.end() if match else at
+    return flat.find("*/", end) + 2 if flat.startswith("/*", end) else end + 1

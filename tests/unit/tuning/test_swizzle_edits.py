@@ -116,3 +116,31 @@ def test_a_shared_macro_of_a_function_cannot_be_remapped_for_one_kernel() -> Non
 def test_a_program_without_a_kernel_is_named() -> None:
     with pytest.raises(BadInput, match="no kernel"):
         edits.read_source(HEAD + "int main() {}\n", "gfx942")
+
+
+def test_a_macro_with_a_builtin_is_refused() -> None:
+    body = "#define BX __builtin_amdgcn_workgroup_id_x()\n" + KERNEL % "p[BX] = n;"
+    assert refusal(read_source("#include <hip/hip_runtime.h>\n" + body, "gfx942"), "k").startswith("the macro BX calls")
+
+
+INCLUDE = "#include <hip/hip_runtime.h>"
+HEADS = {
+    "a guard": f"#ifndef DEMO\n#define DEMO\n{INCLUDE}\n|%s#endif\n",
+    "a condition in a comment": f"/*\n#if old\n*/\n{INCLUDE}\n|%s",
+    "an include in a comment": f"{INCLUDE}\n|/*\n#include <cstdio>\n*/\n%s",
+    "a comment of two lines": f"{INCLUDE} /* a\nb */|\n%s",
+    "branches": f"#if 1  // one\n{INCLUDE}\n#else\n#include <hip/hip_runtime_api.h>\n#endif  // two\n|%s",
+    "a branch before the functions": f"#if 0\n#error no\n#else\n{INCLUDE}\n|%s#endif\n",
+    "functions in a condition": f"#if 1\n{INCLUDE}\n|inline int f() {{ return 1; }}\n#endif\n%s",
+    "a condition around one of the includes": f"{INCLUDE}\n|#if 1\n#include <cstdio>\n#endif\n%s",
+}
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_where_the_function_is_defined(name: str) -> None:
+    before, after = (HEADS[name] % (KERNEL % "p[blockIdx.x] = n;")).split("|")
+    text = apply(read_source(before + after, "gfx942"), "k")
+    assert text.startswith(f"{before}\n// Which work-group") and text.endswith(
+        after.replace("blockIdx.x", "swizzled_k().x")
+    )
+    read_source(text, "gfx942")  # it parses
