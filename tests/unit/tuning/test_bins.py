@@ -54,6 +54,7 @@ OTHERS = [
     "if (i < n) atomicAdd(&bins[words[i] & 0xffff], 1u);",  # more than the LDS should have
     f"if (i < n) atomicAdd(&bins[bytes[i]{' * 18446744073709551615u' * 20}], 1u);",  # far more than a place can be
     "int b = bytes[i]; b = n; if (i < n) atomicAdd(&bins[b], 1u);",
+    "if (i >= n) return; const long unsigned at = n * 4294967296ul; atomicAdd(&bins[at >> 24], 1u);",
     "if (i < n) atomicMax(&bins[bytes[i]], 1u);",
     "if (i < n && atomicAdd(&bins[bytes[i]], 1u) == 0) bins[n] = 1;",
     "if (i < n) { atomicAdd(&bins[bytes[i]], 1u); bins[300] = 7; }",

@@ -15,6 +15,7 @@ from hipsynth.tuning.optimize.analysis.kernel_body import Body
 Range = tuple[float, float]  # least and greatest value
 UNKNOWN: Range = (-math.inf, math.inf)
 _UNSIGNED = re.compile(r"unsigned(?: char| short| int)?|u?char|uint(?:8|16|32)_t|ushort|uint|bool")
+_TYPE_WORDS = frozenset({"unsigned", "char", "short", "int", "long", "uint8_t", "uint16_t", "uint32_t"})
 _MOST_DEPTH = 8
 
 
@@ -62,7 +63,7 @@ class RangeReader:
     def _read_type(self, at: int) -> str:
         """The words before a declared name."""
         words: list[str] = []
-        while self.body.tokens[at - 1].text in ("unsigned", "char", "short", "int", "uint8_t", "uint16_t", "uint32_t"):
+        while self.body.tokens[at - 1].text in _TYPE_WORDS:
             at -= 1
             words.insert(0, self.body.tokens[at].text)
         return " ".join(words)
