@@ -17,10 +17,15 @@ from hipsynth.source.declarations import KERNEL_MARK, FunctionDeclaration, Launc
 
 # Comments and literals, whose contents may hold any words and braces. What is not closed yet ends somewhere, too: else
 # each one would be searched to the end of the text.
+_SEPARATED = r"\b\d\w*(?:'\w+)+"  # a number such as 1'000, which begins no literal
 _OPAQUE = re.compile(
-    r"//[^\n]*|/\*.*?(?:\*/|\Z)|R\"(\w*)\(.*?(?:\)\1\"|\Z)|\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n]){1,10}'", re.DOTALL
+    r"//[^\n]*|/\*.*?(?:\*/|\Z)|R\"(\w*)\(.*?(?:\)\1\"|\Z)|\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n]){1,10}'"
+    rf"|(?P<number>{_SEPARATED})",
+    re.DOTALL,
 )
-_COMMENT = re.compile(r"//(?:\\\n|[^\n])*|/\*.*?\*/|(\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')", re.DOTALL)
+_COMMENT = re.compile(
+    rf"//(?:\\\n|[^\n])*|/\*.*?\*/|(\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|{_SEPARATED})", re.DOTALL
+)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\\r?\n|\\.)*", re.M)
 _DEFINE = re.compile(r"[ \t]*#[ \t]*define[ \t]+(\w+)(\([^)\n]*\))?[ \t]*")
 _ATTRIBUTE = re.compile(r"__(launch_bounds|attribute)__\s*\(")
@@ -50,7 +55,7 @@ def blank_opaque(text: str) -> str:
 
 
 def _blank_match(match: re.Match[str]) -> str:
-    return _blank_letters(match[0])
+    return match[0] if match.lastgroup == "number" else _blank_letters(match[0])
 
 
 def _blank_letters(text: str) -> str:

@@ -17,6 +17,7 @@ from hipsynth.source.outline import (
     outline_macros,
     parameter_names,
     split_commas,
+    without_comments,
 )
 from hipsynth.tuning.reason.kernel_rewrite import kernels_in
 
@@ -114,6 +115,14 @@ def test_names_of_parameters() -> None:
 def test_lists_are_split_outside_of_brackets() -> None:
     parts = split_commas("a<b, c>, f(d, e), {1, 2}, x < y, z")
     assert [part.strip() for part in parts] == ["a<b, c>", "f(d, e)", "{1, 2}", "x < y", "z"]
+
+
+def test_separators_of_digits_begin_no_literal() -> None:
+    text = "int n = 1'000; // don't\nint m = 0xFFFF'FFFF'00; // it's\nchar c = u8'/', d = '\"';  // last\n"
+    assert without_comments(text) == "int n = 1'000;  \nint m = 0xFFFF'FFFF'00;  \nchar c = u8'/', d = '\"';   \n"
+    blank = blank_opaque(text)
+    assert " ".join(blank.split()) == "int n = 1'000; int m = 0xFFFF'FFFF'00; char c = u8 , d = ;"
+    assert outline_macros("#define N (1'000'000)\n")[0].text == "(1'000'000)"
 
 
 def test_positions_stay_without_comments_and_literals() -> None:
