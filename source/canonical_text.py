@@ -14,7 +14,10 @@ _PYTHON_TOKEN = re.compile(
     r"|[A-Za-z_]\w*|\d(?:[\w.]|(?<=[eE])[+-])*|\S",
     re.DOTALL,
 )
-_TOKEN = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|[A-Za-z_]\w*|\d(?:[\w.']|[eEpP][+-])*|\S", re.DOTALL)
+# Of character literals only a quotation mark is one token: ids of texts with others have counted theirs as several.
+_TOKEN = re.compile(
+    r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'\\?\"'|[A-Za-z_]\w*|\d(?:[\w.']|[eEpP][+-])*|\S", re.DOTALL
+)
 
 
 def code_tokens(text: str) -> list[str]:

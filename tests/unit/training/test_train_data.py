@@ -124,6 +124,11 @@ def test_canonical_ids_ignore_only_names_comments_and_space() -> None:
         assert canonical_id(base) != canonical_id(base.replace(*change))
 
 
+def test_a_quotation_mark_in_apostrophes_begins_no_text() -> None:
+    base = "char quote = '\"'; /* note \" */ int size; char end = '\\\"';"
+    assert canonical_id(base) == canonical_id(base.replace("note", "remark").replace("size", "count"))
+
+
 def test_handwritten_programs_are_never_trained_on() -> None:
     hand = [made.sample(200 + i, 0, arch, flags, "handwritten") for i in range(5) for arch, flags in made.TARGETS]
     parts = split_samples(samples() + hand)
