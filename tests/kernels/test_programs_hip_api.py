@@ -62,7 +62,7 @@ def test_layouts_and_values_match_the_headers(tmp_path: Path) -> None:
     assert host.executable.exists()
 
 
-@pytest.mark.parametrize("name", ["api_memory", "api_device", "arrays"])
+@pytest.mark.parametrize("name", ["api_memory", "api_device", "api_limits", "arrays"])
 def test_calls_without_kernels(name: str, tmp_path: Path) -> None:
     done = run(name, tmp_path)
     assert done.exit_code == 0, done.stdout + done.stderr

@@ -182,9 +182,11 @@ hipError_t check_shape(Runtime& rt, const LaunchRequest& request) {
                       std::to_string(kernel.max_flat_workgroup),
                   hipErrorLaunchFailure);
   }
-  const uint64_t lds = kernel.lds_bytes + request.dynamic_lds, most = static_cast<uint64_t>(rt.spec().lds.bytes_per_cu);
-  if (lds > most) return refuse(std::to_string(lds) + " bytes of LDS; at most " + std::to_string(most));
-  return hipSuccess;
+  if (lds_fits(rt, kernel, request.dynamic_lds)) return hipSuccess;
+  uint64_t lds = 0;
+  if (__builtin_add_overflow(uint64_t{kernel.lds_bytes}, request.dynamic_lds, &lds)) lds = UINT64_MAX;
+  const auto most = static_cast<uint64_t>(rt.spec().lds.bytes_per_cu);
+  return refuse(std::to_string(lds) + " bytes of LDS; at most " + std::to_string(most));
 }
 
 // All work-groups of a cooperative launch must be resident at once; otherwise a grid barrier would deadlock.
@@ -298,8 +300,7 @@ HIPSYNTH_EXPORT hipError_t hipLaunchCooperativeKernel(const void* stub, dim3 gri
 
 HIPSYNTH_EXPORT hipError_t hipLaunchCooperativeKernelMultiDevice(hipLaunchParams* list, int devices, unsigned) {
   if (list == nullptr || devices != 1) return finish(hipErrorInvalidValue);
-  return hipLaunchCooperativeKernel(list->func, list->gridDim, list->blockDim, list->args,
-                                    static_cast<unsigned>(list->sharedMem), list->stream);
+  return launch_stub(list->func, list->gridDim, list->blockDim, list->args, list->sharedMem, list->stream, true);
 }
 
 HIPSYNTH_EXPORT hipError_t hipExtLaunchKernel(const void* stub, dim3 grid, dim3 block, void** args, size_t lds,

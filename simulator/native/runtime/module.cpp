@@ -37,7 +37,7 @@ hipError_t load_data(hipModule_t* out, const void* image) {
   });
 }
 
-hipError_t launch_function(hipFunction_t f, dim3 grid, dim3 block, unsigned lds, hipStream_t stream, void** params,
+hipError_t launch_function(hipFunction_t f, dim3 grid, dim3 block, size_t lds, hipStream_t stream, void** params,
                            void** extra, bool cooperative = false) {
   return call([&](Runtime& rt) -> hipError_t {
     if (f == nullptr) return hipErrorInvalidImage;
@@ -166,8 +166,7 @@ __attribute__((visibility("default"))) hipError_t hipExtModuleLaunchKernel(hipFu
   if (bx == 0 || by == 0 || bz == 0) return finish(hipErrorInvalidConfiguration);
   if (gx % bx != 0 || gy % by != 0 || gz % bz != 0) return not_supported("a launch with a partial last work-group");
   if (start != nullptr) hipEventRecord(start, stream);
-  hipError_t error =
-      launch_function(f, {gx / bx, gy / by, gz / bz}, {bx, by, bz}, static_cast<unsigned>(lds), stream, params, extra);
+  hipError_t error = launch_function(f, {gx / bx, gy / by, gz / bz}, {bx, by, bz}, lds, stream, params, extra);
   if (end != nullptr) hipEventRecord(end, stream);
   return error;
 }

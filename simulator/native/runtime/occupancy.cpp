@@ -5,12 +5,16 @@
 #include "runtime.h"
 
 namespace hipsynth::runtime {
+
+bool lds_fits(const Runtime& rt, const KernelInfo& kernel, uint64_t dynamic_lds) {
+  const auto most = static_cast<uint64_t>(rt.spec().lds.bytes_per_cu);
+  return kernel.lds_bytes <= most && dynamic_lds <= most - kernel.lds_bytes;
+}
+
 int resident_workgroups(Runtime& rt, const KernelInfo& kernel, uint32_t block, uint64_t dynamic_lds) {
-  uint64_t lds = kernel.lds_bytes + dynamic_lds;
-  if (block == 0 || block > kernel.max_flat_workgroup) return 0;
-  if (lds > static_cast<uint64_t>(rt.spec().lds.bytes_per_cu)) return 0;
-  return static_cast<int>(
-      occupancy_of(rt.config.spec, kernel, {block, 1, 1}, static_cast<uint32_t>(lds)).groups_per_cu);
+  if (block == 0 || block > kernel.max_flat_workgroup || !lds_fits(rt, kernel, dynamic_lds)) return 0;
+  const auto lds = static_cast<uint32_t>(kernel.lds_bytes + dynamic_lds);
+  return static_cast<int>(occupancy_of(rt.config.spec, kernel, {block, 1, 1}, lds).groups_per_cu);
 }
 
 namespace {
@@ -30,10 +34,11 @@ hipError_t best_block(Runtime& rt, int* grid, int* block, ihipModuleSymbol_t* ke
   if (limit > 0) most = std::min(most, limit);
   int best_waves = 0, best_groups = 0;
   *block = 0;
-  for (int size = most / 64 * 64; size >= 64; size -= 64) {
+  for (int waves = (most + kLanes - 1) / kLanes; waves > 0; --waves) {
+    const int size = std::min(waves * kLanes, most);
     int groups = resident_workgroups(rt, *kernel->info, static_cast<uint32_t>(size), lds);
-    if (groups * (size / 64) <= best_waves) continue;
-    best_waves = groups * (size / 64);
+    if (groups * waves <= best_waves) continue;
+    best_waves = groups * waves;
     best_groups = groups;
     *block = size;
   }

@@ -250,7 +250,8 @@ bool pack_extra(void** extra, std::vector<uint8_t>& packed);
 bool asks_cooperative(const hipLaunchAttribute* attributes, unsigned count);
 hipError_t launch(Runtime& rt, const LaunchRequest& request, hipStream_t stream);
 
-// Occupancy (occupancy.cpp): work-groups of `block` work-items that fit on one CU.
+// Occupancy (occupancy.cpp): whether a CU has the LDS for a work-group, and how many of `block` work-items fit on it.
+bool lds_fits(const Runtime& rt, const KernelInfo& kernel, uint64_t dynamic_lds);
 int resident_workgroups(Runtime& rt, const KernelInfo& kernel, uint32_t block, uint64_t dynamic_lds);
 
 // Graphs (graph.cpp).

@@ -1,0 +1,46 @@
+// Requests at the edge of what calls allow: small launch bounds, sizes that wrap, ranges that overlap.
+#include <hip/hip_ext.h>
+
+#include "check.h"
+
+__global__ __launch_bounds__(32) void narrow(int* p) { p[threadIdx.x] = 1; }
+__global__ void with_lds(int* p) {
+  __shared__ int some[1024];
+  some[threadIdx.x] = p[threadIdx.x];
+  __syncthreads();
+  p[threadIdx.x] = some[threadIdx.x ^ 1];
+}
+
+static void small_blocks() {
+  int grid, block;
+  OK(hipOccupancyMaxPotentialBlockSize(&grid, &block, with_lds, 0, 48));
+  CHECK(block == 48 && grid > 0);
+  OK(hipOccupancyMaxPotentialBlockSize(&grid, &block, narrow, 0, 0));
+  CHECK(block == 32 && grid > 0);
+  OK(hipOccupancyMaxPotentialBlockSize(&grid, &block, with_lds, 0, 100));
+  CHECK(block == 100 || block == 64);
+}
+
+static void too_much_lds() {
+  int groups, *p;
+  OK(hipMalloc(&p, 4096));
+  void* args[] = {&p};
+  hipFunction_t function;
+  OK(hipGetFuncBySymbol(&function, (const void*)with_lds));
+  for (size_t lds : {SIZE_MAX, SIZE_MAX - 4095, size_t{1} << 32}) {
+    OK(hipOccupancyMaxActiveBlocksPerMultiprocessor(&groups, with_lds, 64, lds));
+    CHECK(groups == 0);
+    FAILS(hipLaunchKernel((const void*)with_lds, 1, 64, args, lds, nullptr), hipErrorInvalidConfiguration);
+    FAILS(hipExtModuleLaunchKernel(function, 64, 1, 1, 64, 1, 1, lds, nullptr, args, nullptr, nullptr, nullptr),
+          hipErrorInvalidConfiguration);
+  }
+  (void)hipGetLastError();
+  OK(hipFree(p));
+}
+
+int main() {
+  small_blocks();
+  too_much_lds();
+  std::printf("limits ok\n");
+  return 0;
+}
