@@ -106,6 +106,8 @@ Make copy_maker(void* dst, const void* src, size_t n, hipMemcpyKind kind) {
 }
 Make fill_maker(const hipMemsetParams* p) {
   return [p](Runtime& rt, Operation* out) {
+    const bool has_width = p->elementSize == 1 || p->elementSize == 2 || p->elementSize == 4;
+    if (!has_width || p->width > SIZE_MAX / p->elementSize) return hipErrorInvalidValue;
     *out = fill_work(rt, *p);
     return hipSuccess;
   };

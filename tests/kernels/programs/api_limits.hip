@@ -38,9 +38,36 @@ static void too_much_lds() {
   OK(hipFree(p));
 }
 
+static void fills() {
+  char* p;
+  OK(hipMalloc(&p, 4096));
+  hipGraph_t graph;
+  hipGraphNode_t node;
+  OK(hipGraphCreate(&graph, 0));
+  hipMemsetParams fill = {};
+  fill.dst = p;
+  fill.value = 7;
+  fill.height = 1;
+  fill.width = 16;
+  for (unsigned bytes : {0u, 3u, 8u, 64u}) {
+    fill.elementSize = bytes;
+    FAILS(hipGraphAddMemsetNode(&node, graph, nullptr, 0, &fill), hipErrorInvalidValue);
+  }
+  fill.elementSize = 4;
+  fill.width = (SIZE_MAX >> 2) + 2;  // 4 bytes, if it wraps
+  FAILS(hipGraphAddMemsetNode(&node, graph, nullptr, 0, &fill), hipErrorInvalidValue);
+  fill.width = 16;
+  OK(hipGraphAddMemsetNode(&node, graph, nullptr, 0, &fill));
+  fill.elementSize = 64;
+  FAILS(hipGraphMemsetNodeSetParams(node, &fill), hipErrorInvalidValue);
+  OK(hipGraphDestroy(graph));
+  OK(hipFree(p));
+}
+
 int main() {
   small_blocks();
   too_much_lds();
+  fills();
   std::printf("limits ok\n");
   return 0;
 }
