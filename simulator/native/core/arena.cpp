@@ -226,13 +226,20 @@ bool Memory::release(void* p) {
 
 void Memory::release_user(const std::function<bool(const Allocation&)>& keep) {
   Impl& m = *impl_;
+  m.changes();
+  // A mapping is another address of pages that are counted where they were allocated.
+  for (const auto& [at, _] : m.mapped_from) {
+    const Allocation& mapping = m.allocations.at(at);
+    madvise(reinterpret_cast<void*>(at), pages_of(mapping), MADV_DONTNEED);
+    m.remember(mapping);
+    m.allocations.erase(at);
+  }
+  m.mapped_from.clear();
   std::vector<Allocation> gone;
   for (const auto& [start, a] : m.allocations) {
     if (!internal(a.kind) && !keep(a)) gone.push_back(a);
   }
-  m.changes();
   for (const Allocation& a : gone) {
-    m.mapped_from.erase(a.start);
     if (!release(reinterpret_cast<void*>(a.start))) m.allocations.erase(a.start);  // registered host memory
   }
   m.reserved.clear();

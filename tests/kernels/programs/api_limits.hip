@@ -64,10 +64,36 @@ static void fills() {
   OK(hipFree(p));
 }
 
+static void reset_with_a_mapping() {
+  constexpr size_t kBytes = 2 << 20;
+  size_t before, after, total;
+  void* at;
+  hipMemGenericAllocationHandle_t handle;
+  hipMemAllocationProp prop = {};
+  prop.type = hipMemAllocationTypePinned;
+  prop.location = {hipMemLocationTypeDevice, 0};
+  OK(hipMemGetInfo(&before, &total));
+  OK(hipMemAddressReserve(&at, kBytes, 0, nullptr, 0));
+  OK(hipMemCreate(&handle, kBytes, &prop, 0));
+  OK(hipMemMap(at, kBytes, 0, handle, 0));
+  OK(hipMemset(at, 1, kBytes));
+  OK(hipDeviceReset());
+  OK(hipMemGetInfo(&after, &total));
+  CHECK(after == before);
+  // The same addresses again, with nothing of what was there.
+  char byte = 1;
+  OK(hipMemAddressReserve(&at, kBytes, 0, nullptr, 0));
+  OK(hipMemCreate(&handle, kBytes, &prop, 0));
+  OK(hipMemMap(at, kBytes, 0, handle, 0));
+  OK(hipMemcpy(&byte, at, 1, hipMemcpyDeviceToHost));
+  CHECK(byte == 0);
+}
+
 int main() {
   small_blocks();
   too_much_lds();
   fills();
+  reset_with_a_mapping();
   std::printf("limits ok\n");
   return 0;
 }
