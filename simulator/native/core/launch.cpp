@@ -25,8 +25,7 @@ constexpr uint32_t kDynamicStackBytes = 16384;
 constexpr uint32_t kMaxThreads = 1024;      // of one work-group
 constexpr size_t kMaxArguments = 1u << 20;  // bytes
 constexpr double kMaxGroups = 0x1p62;
-constexpr uint32_t kScratchGranule = 1024;    // bytes of a wave: COMPUTE_TMPRING_SIZE.WAVESIZE counts 256 dwords (LLVM)
-constexpr uint32_t kMaxScratch = 256u << 10;  // private bytes of a lane; the hardware's limit is 128 KiB
+constexpr uint32_t kScratchGranule = 1024;  // bytes of a wave: COMPUTE_TMPRING_SIZE.WAVESIZE counts 256 dwords (LLVM)
 
 // HSA's kernel dispatch packet.
 struct Packet {

@@ -10,6 +10,8 @@
 
 namespace hipsynth {
 
+inline constexpr uint32_t kMaxScratch = 256u << 10;  // private bytes of a lane; the hardware's limit is 128 KiB
+
 // Work-groups of a kernel that fit on one CU, and the resource that limits them.
 struct Occupancy {
   uint32_t waves_per_group = 0, groups_per_cu = 0, waves_per_simd_limit = 0;

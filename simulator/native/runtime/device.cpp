@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "core/launch.h"
 #include "runtime.h"
 
 using namespace hipsynth::runtime;
@@ -124,6 +125,7 @@ HIPSYNTH_EXPORT hipError_t hipDeviceSetLimit(int limit, size_t value) {
   return call([&](Runtime& rt) -> hipError_t {
     size_t* slot = limit_slot(rt, limit);
     if (slot == nullptr) return hipErrorUnsupportedLimit;
+    if (slot == &rt.stack_limit && value > hipsynth::kMaxScratch) return hipErrorInvalidValue;
     *slot = value;
     return hipSuccess;
   });

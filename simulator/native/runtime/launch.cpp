@@ -66,7 +66,7 @@ Launch core_launch(const Runtime& rt, const LaunchRequest& request) {
   launch.dynamic_lds = static_cast<uint32_t>(request.dynamic_lds);
   launch.args = request.args;
   launch.cooperative = request.cooperative;
-  launch.stack_bytes = static_cast<uint32_t>(std::min<size_t>(rt.stack_limit, UINT32_MAX));
+  launch.stack_bytes = static_cast<uint32_t>(rt.stack_limit);
   return launch;
 }
 

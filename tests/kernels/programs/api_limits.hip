@@ -64,6 +64,16 @@ static void fills() {
   OK(hipFree(p));
 }
 
+static void stack() {
+  size_t before, after;
+  OK(hipDeviceGetLimit(&before, hipLimitStackSize));
+  FAILS(hipDeviceSetLimit(hipLimitStackSize, size_t{1} << 32), hipErrorInvalidValue);
+  FAILS(hipDeviceSetLimit(hipLimitStackSize, (256 << 10) + 1), hipErrorInvalidValue);
+  OK(hipDeviceGetLimit(&after, hipLimitStackSize));
+  CHECK(after == before);
+  OK(hipDeviceSetLimit(hipLimitStackSize, 128 << 10));
+}
+
 static void reset_with_a_mapping() {
   constexpr size_t kBytes = 2 << 20;
   size_t before, after, total;
@@ -93,6 +103,7 @@ int main() {
   small_blocks();
   too_much_lds();
   fills();
+  stack();
   reset_with_a_mapping();
   std::printf("limits ok\n");
   return 0;
