@@ -335,6 +335,13 @@ const Memory::Allocation* Memory::find(uint64_t p, uint64_t bytes) const {
   return recent.found[recent.next++ % recent.found.size()] = &it->second;
 }
 
+bool Memory::overlaps(uint64_t p, uint64_t bytes) const {
+  const auto next = impl_->allocations.lower_bound(p + bytes);
+  if (next == impl_->allocations.begin()) return false;
+  const Allocation& last = std::prev(next)->second;
+  return last.start + last.bytes > p;
+}
+
 bool Memory::owns(uint64_t p) const { return p >= impl_->base && p < impl_->base + kSlotBytes; }
 
 bool Memory::mapped(uint64_t p, uint64_t bytes) const {

@@ -66,7 +66,8 @@ class Memory {
   void fill(void* start, uint64_t bytes, const uint8_t* data, uint64_t data_bytes, uint64_t period);
   // The allocation that contains [p, p + bytes), or null.
   const Allocation* find(uint64_t p, uint64_t bytes) const;
-  bool owns(uint64_t p) const;  // whether p is an address in device memory, allocated or not
+  bool overlaps(uint64_t p, uint64_t bytes) const;  // whether any allocation contains a byte of that range
+  bool owns(uint64_t p) const;                      // whether p is an address in device memory, allocated or not
   // Whether hardware has [p, p + bytes) mapped, allocated or not: ROCr's allocator maps whole pages and takes
   // allocations below 2 MiB from 2 MiB blocks.
   bool mapped(uint64_t p, uint64_t bytes) const;

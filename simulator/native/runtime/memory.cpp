@@ -108,6 +108,7 @@ HIPSYNTH_EXPORT hipError_t hipHostRegister(void* p, size_t bytes, unsigned flags
     if (p == nullptr || bytes == 0) return hipErrorInvalidValue;
     if (rt.pinned.contains(p)) return hipErrorHostMemoryAlreadyRegistered;
     if (rt.memory().owns(address(p)) || !host_readable(p, bytes)) return hipErrorInvalidValue;
+    if (rt.memory().overlaps(address(p), bytes)) return hipErrorHostMemoryAlreadyRegistered;
     rt.memory().add_external(p, bytes);
     rt.pinned[p] = {flags, true};
     return hipSuccess;

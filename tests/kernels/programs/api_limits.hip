@@ -74,6 +74,19 @@ static void stack() {
   OK(hipDeviceSetLimit(hipLimitStackSize, 128 << 10));
 }
 
+static void registrations() {
+  static char memory[4096];
+  void* device;
+  OK(hipHostRegister(memory + 1024, 1024, hipHostRegisterDefault));
+  for (int at : {1023, 1024, 1500, 2047, 0}) {
+    FAILS(hipHostRegister(memory + at, at == 0 ? 4096 : 8, hipHostRegisterDefault), hipErrorHostMemoryAlreadyRegistered);
+  }
+  OK(hipHostGetDevicePointer(&device, memory + 2040, 0));
+  OK(hipHostRegister(memory, 1024, hipHostRegisterDefault));
+  OK(hipHostRegister(memory + 2048, 1024, hipHostRegisterDefault));
+  for (int at : {0, 1024, 2048}) OK(hipHostUnregister(memory + at));
+}
+
 static void reset_with_a_mapping() {
   constexpr size_t kBytes = 2 << 20;
   size_t before, after, total;
@@ -104,6 +117,7 @@ int main() {
   too_much_lds();
   fills();
   stack();
+  registrations();
   reset_with_a_mapping();
   std::printf("limits ok\n");
   return 0;
