@@ -99,6 +99,10 @@ def test_printf_of_short_integers(tmp_path: Path) -> None:
     assert run("full_printf", tmp_path).stdout == "ff 44 4464 -1\n"
 
 
+def test_printf_of_strings_that_are_said_to_be_wide(tmp_path: Path) -> None:
+    assert run("full_printf", tmp_path, ("wide",)).stdout == "wide|  tex|short\n"
+
+
 def test_text_that_a_printf_buffer_has_no_room_for_is_said_to_be_lost(tmp_path: Path) -> None:
     done = run("full_printf", tmp_path, ("full",))
     assert done.status == "ok" and "printf buffer is full (4 MiB)" in done.stderr

@@ -63,6 +63,13 @@ bool is_safe(const std::string& spec) {
   return i + 1 == spec.size() && std::strchr("diouxXfFeEgGaAcsp", spec[i]) != nullptr;
 }
 
+// Appends what the host's printf makes of one argument, or nothing if it fails; text longer than the buffer is cut.
+template <size_t kRoom = 512, typename Value>
+void append_formatted(const std::string& spec, Value value, std::string* out) {
+  char text[kRoom];
+  if (std::snprintf(text, sizeof text, spec.c_str(), value) >= 0) *out += text;
+}
+
 // Formats one conversion; "*" has already been replaced by numbers.
 void append_conversion(const std::string& spec, Cursor* args, std::string* out) {
   const char kind = spec.back();
@@ -71,29 +78,20 @@ void append_conversion(const std::string& spec, Cursor* args, std::string* out) 
     *out += "[unsupported conversion]";
     return;
   }
-  char text[512];
-  if (kind == 's') {
-    *out += [&] {
-      const std::string s = args->text();
-      char big[4096];  // longer strings are truncated
-      std::snprintf(big, sizeof big, spec.c_str(), s.c_str());
-      return std::string(big);
-    }();
-    return;
-  }
   std::string plain;
   for (const char c : spec) {
     if (std::strchr("hljztL", c) == nullptr) plain += c;
   }
+  if (kind == 's') return append_formatted<4096>(plain, args->text().c_str(), out);
   const uint64_t word = args->word();
   if (std::strchr("fFeEgGaA", kind)) {
     double v;
     std::memcpy(&v, &word, 8);
-    std::snprintf(text, sizeof text, plain.c_str(), v);
+    append_formatted(plain, v, out);
   } else if (kind == 'c') {
-    std::snprintf(text, sizeof text, plain.c_str(), static_cast<int>(word));
+    append_formatted(plain, static_cast<int>(word), out);
   } else if (kind == 'p') {
-    std::snprintf(text, sizeof text, plain.c_str(), reinterpret_cast<void*>(word));
+    append_formatted(plain, reinterpret_cast<void*>(word), out);
   } else {
     const bool wide = spec.find_first_of("ljzt") != std::string::npos;
     const bool is_signed = kind == 'd' || kind == 'i';
@@ -103,9 +101,8 @@ void append_conversion(const std::string& spec, Cursor* args, std::string* out) 
     const uint64_t high = word << dropped_bits;
     const uint64_t v =
         is_signed ? static_cast<uint64_t>(static_cast<int64_t>(high) >> dropped_bits) : high >> dropped_bits;
-    std::snprintf(text, sizeof text, plain.c_str(), static_cast<unsigned long long>(v));
+    append_formatted(plain, static_cast<unsigned long long>(v), out);
   }
-  *out += text;
 }
 
 std::string format(const std::string& f, Cursor args) {
