@@ -6,10 +6,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hip_programs import FOLDER, RUNTIME_SOURCES, require_compiler, run
+from hip_programs import FOLDER, RUNTIME_SOURCES, built, require_compiler, run
 
 from hipsynth import toolchain
-from hipsynth.simulator import api
+from hipsynth.simulator import api, devices
+from hipsynth.simulator.limits import RunLimits
+from hipsynth.simulator.observation import Deferral, Observation
 from hipsynth.simulator.run_result import NoticeKind
 
 # The calls that real HIP programs make, by how many of 937 public programs make them (our own count), most first.
@@ -92,3 +94,15 @@ def test_wild_pointers_and_lying_code_objects_are_errors(tmp_path: Path) -> None
     assert [len(done.subjects(kind)) for kind in NoticeKind] == [0, 1, 1], "many refusals of memory are said once"
     assert done.subjects(NoticeKind.MISSING_CODE_OBJECT) == ["none.hsaco"]
     assert done.stderr.count("hipsynth: out of device memory") == done.stderr.count("hipsynth: no such code") == 1
+
+
+@pytest.mark.parametrize(
+    ("order", "printed"), [(Deferral.OLDEST_STREAM_FIRST, "0123\n"), (Deferral.YOUNGEST_STREAM_FIRST, "3210\n")]
+)
+def test_a_wait_for_the_default_stream_completes_the_others_by_age(
+    order: Deferral, printed: str, tmp_path: Path
+) -> None:
+    device = devices.load_device(devices.default_device("gfx90a"))
+    observation = Observation(deferral=order)
+    done = api.run_program(built("stream_order"), device, tmp_path, RunLimits(time_s=30.0), observation=observation)
+    assert (done.exit_code, done.stdout) == (0, printed), done.stderr

@@ -19,13 +19,13 @@ hipError_t DeferredWork::run_all(const Execute& execute) {
   return run_in_order(numbers, execute);
 }
 
-hipError_t DeferredWork::run_through(uint64_t number, const Execute& execute) {
+hipError_t DeferredWork::run_through(std::vector<uint64_t> numbers, const Execute& execute) {
   std::set<uint64_t> reached;
-  for (std::vector<uint64_t> open{number}; !open.empty();) {
-    const auto work = pending_.find(open.back());
-    open.pop_back();
+  while (!numbers.empty()) {
+    const auto work = pending_.find(numbers.back());
+    numbers.pop_back();
     if (work == pending_.end() || !reached.insert(work->first).second) continue;
-    open.insert(open.end(), work->second.after.begin(), work->second.after.end());
+    numbers.insert(numbers.end(), work->second.after.begin(), work->second.after.end());
   }
   return run_in_order({reached.begin(), reached.end()}, execute);
 }

@@ -27,8 +27,8 @@ class DeferredWork {
   // Adds an operation of a stream that comes after those with the numbers `after`. Returns its own number, from 1 on
   // in the order of submission.
   uint64_t add(ihipStream_t* stream, Operation operation, std::vector<uint64_t> after);
-  // Runs the operation with a number, after all that it comes after. Returns the first error.
-  hipError_t run_through(uint64_t number, const Execute& execute);
+  // Runs the operations with these numbers, after all that they come after. Returns the first error.
+  hipError_t run_through(std::vector<uint64_t> numbers, const Execute& execute);
   hipError_t run_all(const Execute& execute);
   uint64_t running() const { return running_; }  // the number of the operation that runs; 0 if none does
 

@@ -287,18 +287,14 @@ std::vector<uint64_t> Runtime::earlier_work(const ihipStream_t& s) const {
 }
 
 hipError_t Runtime::complete_stream(const ihipStream_t& s) {
-  hipError_t first = hipSuccess;
-  if (!deferred.on() || executing()) return first;
-  for (const uint64_t number : &s == &default_stream_ ? earlier_work(s) : std::vector{s.last_work}) {
-    const hipError_t error = deferred.run_through(number, std::bind_front(&Runtime::execute, this));
-    if (first == hipSuccess) first = error;
-  }
-  return first;
+  if (!deferred.on() || executing()) return hipSuccess;
+  return deferred.run_through(&s == &default_stream_ ? earlier_work(s) : std::vector{s.last_work},
+                              std::bind_front(&Runtime::execute, this));
 }
 
 hipError_t Runtime::complete_event(const ihipEvent_t& event) {
   if (!deferred.on() || executing()) return hipSuccess;
-  return deferred.run_through(event.work, std::bind_front(&Runtime::execute, this));
+  return deferred.run_through({event.work}, std::bind_front(&Runtime::execute, this));
 }
 
 hipError_t Runtime::complete_all() {
