@@ -251,8 +251,8 @@ HIPSYNTH_EXPORT hipError_t hipMemcpyAtoD(void* dst, hipArray_t src, size_t offse
   return synchronous([&] { return copy_run(src, offset, dst, n, false, hipMemcpyDeviceToDevice, nullptr); });
 }
 HIPSYNTH_EXPORT hipError_t hipMemcpyAtoA(hipArray_t dst, size_t to, hipArray_t src, size_t from, size_t n) {
-  if (!known(src) || from > src->pitch() * src->rows() * src->slices()) return finish(hipErrorInvalidValue);
-  return synchronous([&] {
+  return synchronous([&]() -> hipError_t {
+    if (!known(src) || from > src->bytes()) return hipErrorInvalidValue;
     return copy_run(dst, to, static_cast<char*>(src->data) + from, n, true, hipMemcpyDeviceToDevice, nullptr);
   });
 }

@@ -47,18 +47,20 @@ hipError_t copy_sides(const Side& dst, const Side& src, const Block& block, hipM
 
 // The extent and a position in an array are in elements, without an array in bytes, as a position in other memory is.
 hipError_t copy_3d(const hipMemcpy3DParms* p, hipStream_t stream) {
-  if (p == nullptr) return finish(hipErrorInvalidValue);
-  size_t unit = 1;
-  for (const hipArray* array : {p->srcArray, p->dstArray}) {
-    if (array != nullptr && !known(array)) return finish(hipErrorInvalidHandle);
-    if (array != nullptr) unit = array->element();
-  }
-  const auto side = [&](const hipPitchedPtr& ptr, const hipArray* array, const hipPos& at) {
-    const size_t x = array != nullptr ? at.x * array->element() : at.x;
-    return Side{hipMemoryTypeDevice, nullptr, ptr.ptr, array, ptr.pitch, ptr.ysize, x, at.y, at.z};
-  };
-  return copy_sides(side(p->dstPtr, p->dstArray, p->dstPos), side(p->srcPtr, p->srcArray, p->srcPos),
-                    {p->extent.width * unit, p->extent.height, p->extent.depth}, p->kind, stream);
+  return call([&](Runtime&) -> hipError_t {
+    if (p == nullptr) return hipErrorInvalidValue;
+    size_t unit = 1;
+    for (const hipArray* array : {p->srcArray, p->dstArray}) {
+      if (array != nullptr && !known(array)) return hipErrorInvalidHandle;
+      if (array != nullptr) unit = array->element();
+    }
+    const auto side = [&](const hipPitchedPtr& ptr, const hipArray* array, const hipPos& at) {
+      const size_t x = array != nullptr ? at.x * array->element() : at.x;
+      return Side{hipMemoryTypeDevice, nullptr, ptr.ptr, array, ptr.pitch, ptr.ysize, x, at.y, at.z};
+    };
+    return copy_sides(side(p->dstPtr, p->dstArray, p->dstPos), side(p->srcPtr, p->srcArray, p->srcPos),
+                      {p->extent.width * unit, p->extent.height, p->extent.depth}, p->kind, stream);
+  });
 }
 
 hipError_t copy_param_2d(const hip_Memcpy2D* p, hipStream_t stream) {
