@@ -68,6 +68,7 @@ void install_signal_handlers() {
 
 void write_at_exit() {
   if (instance == nullptr || stopping || instance->config.embedded) return;
+  const std::lock_guard<std::recursive_mutex> lock(instance->mutex);  // other threads of the program may still run
   instance->complete_at_exit();
   instance->digest_variables();
   instance->results.set_outputs(instance->trial.render());
@@ -309,7 +310,6 @@ void Runtime::complete_others() {
 }
 
 void Runtime::complete_at_exit() {
-  const std::lock_guard<std::recursive_mutex> lock(mutex);
   ended = true;
   enter();
   try {

@@ -175,8 +175,8 @@ class Runtime {
   hipError_t complete_stream(const ihipStream_t& stream);
   hipError_t complete_event(const ihipEvent_t& event);
   hipError_t complete_all();
-  void complete_others();  // than the operation that asks for it
-  void complete_at_exit();
+  void complete_others();   // than the operation that asks for it
+  void complete_at_exit();  // call with the lock
   // What is submitted to the stream from now on comes after what was submitted before the event was recorded.
   void order_behind_event(ihipStream_t& stream, hipEvent_t event);
   // Calls a function of the program without the lock, so that it may wait for another thread.
