@@ -20,8 +20,8 @@ from studies import handwritten
 
 HANDWRITTEN = sorted((FOLDER.parents[2] / "corpus" / "handwritten").rglob("*.hip"))
 # Programs of our own that compare their results on the host, but for one that includes a header of the runtime's
-# sources, those whose threads or heaps take turns as they like, one that never ends, and one that prints its lines.
-NOT_COMPARED = ("abi", "host_threads", "device_heap", "endless", "module_api")
+# sources, those whose threads or heaps take turns as they like, one that never ends, and those that load a code object.
+NOT_COMPARED = ("abi", "host_threads", "device_heap", "endless", "module_api", "module_unload")
 CHECKED = [path for path in sorted(FOLDER.glob("*.hip")) if path.stem not in NOT_COMPARED]
 QUICK = ("fma_chain", "histogram", "linked_list")
 

@@ -214,3 +214,8 @@ def test_module_api(tmp_path: Path) -> None:
     done = run("module_api", tmp_path, (str(code_object),))
     assert (done.exit_code, done.stdout) == (0, "module ok\n"), done.stderr
     assert [(kernel.name, kernel.dispatches) for kernel in done.kernels] == [("shift", 2)]
+
+
+def test_a_module_that_is_unloaded_leaves_nothing(tmp_path: Path) -> None:
+    done = run("module_unload", tmp_path, (str(built("module_unload").code_object),))
+    assert (done.exit_code, done.stdout) == (0, "unload ok\n"), done.stderr

@@ -41,8 +41,8 @@ void Device::observe_launches(uint32_t sampling_units, bool lines) {
 }
 
 bool Device::sample_coarsely(bool coarse) { return impl_->sample_coarsely(coarse); }
-
 void Device::reset() { impl_->reset(); }
+void Device::forget(const Module& module) { impl_->forget(module.serial()); }
 
 void Device::empty_l2() {
   if (impl_->hierarchy && impl_->options.keep_l2) impl_->hierarchy->empty_l2();

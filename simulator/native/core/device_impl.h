@@ -83,6 +83,13 @@ struct Device::Impl {
 
   void reset();
   void reset_caches();
+  void forget(uint64_t module) {
+    const auto is_of_module = [module](const auto& entry) { return entry.first.first == module; };
+    std::erase_if(reached, is_of_module);
+    std::erase_if(slices, is_of_module);
+    std::erase_if(traits, is_of_module);
+    programs.erase(module);
+  }
   Chooser& chooser() { return usual ? coarse_chooser : usual_chooser; }
   bool sample_coarsely(bool coarse);
   void offer_services(const KernelInfo& kernel);

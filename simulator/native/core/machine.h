@@ -203,8 +203,9 @@ class Device {
   bool sample_coarsely(bool coarse);
   // Follows which lines each work-group of the launch would use, without running it (core/sharing.h). Throws SimError.
   Observed observe(const Launch& launch, const SharingOptions& options, Sharing* out);
-  void empty_l2();  // as a copy by the host does; with keep_l2, as it is empty without
-  void reset();     // clears the state that kernels left behind: caches, the heap of device-side malloc
+  void forget(const Module& module);  // which is unloaded: drops what was worked out of its code
+  void empty_l2();                    // as a copy by the host does; with keep_l2, as it is empty without
+  void reset();  // clears the state that kernels left behind: caches, the heap of device-side malloc
 
  private:
   struct Impl;

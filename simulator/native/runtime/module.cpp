@@ -98,8 +98,7 @@ HIPSYNTH_EXPORT hipError_t hipModuleUnload(hipModule_t module) {
   return call([&](Runtime& rt) -> hipError_t {
     rt.complete_all();
     if (rt.modules.erase(module) == 0) return hipErrorInvalidHandle;
-    for (auto& [name, function] : module->functions) delete function;
-    delete module;
+    rt.unload(module);
     return hipSuccess;
   });
 }

@@ -170,6 +170,12 @@ Module& Runtime::program(size_t index) {
   return *module;
 }
 
+void Runtime::unload(hipModule_t module) {
+  device->forget(*module->module);
+  for (auto& [name, function] : module->functions) delete function;
+  delete module;
+}
+
 void Runtime::digest_variables() {
   std::map<std::string, std::pair<const char*, size_t>> places;
   for (const auto& [shadow, variable] : variables) {
@@ -186,10 +192,7 @@ void Runtime::reset() {
   complete_all();
   for (hipStream_t s : streams) delete s;
   for (hipEvent_t e : events) delete e;
-  for (hipModule_t m : modules) {
-    for (auto& [name, function] : m->functions) delete function;
-    delete m;
-  }
+  for (hipModule_t m : modules) unload(m);
   streams.clear();
   thread_streams_.clear();
   captures.clear();
@@ -201,6 +204,9 @@ void Runtime::reset() {
   forget_graphs();
   forget_textures();
   forget_arrays();
+  for (const auto& [_, loaded] : programs_) {
+    if (loaded) device->forget(*loaded);
+  }
   programs_.clear();
   forget_mappings();
   empty_pools();

@@ -153,6 +153,7 @@ class Runtime {
 
   // One of the code objects built with the program, loaded on first use. Throws SimError.
   Module& program(size_t index = 0);
+  void unload(hipModule_t module);  // one that the program loaded, which is no longer in `modules`
   // Tells the trial what is left in the variables of modules that were loaded.
   void digest_variables();
   // hipDeviceReset: destroys memory, streams, events, graphs and modules; restores the variables' initial values.
