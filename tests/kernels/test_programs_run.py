@@ -33,6 +33,7 @@ PROGRAMS: dict[str, tuple[str, dict[str, int]]] = {
     "virtual_memory": ("virtual memory ok", {"count_up": 1}),
     "graph_nodes": ("graph nodes ok", {"shift": 4, "scale": 4}),
     "half_on_the_host": ("half on the host ok", {"pack": 1}),
+    "graph_memory": ("graph memory ok", {"count": 6}),
     "graph_queries": ("graph queries ok", {"add": 1}),
     "calls": ("4 8 12", {"through_a_pointer": 1, "direct": 1, "with_stack": 1}),
     "run_time_compile": ("run-time compile ok", {"scale": 1, "shift<float>": 1}),

@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "graph.h"
+#include "graph_memory.h"
 
 using namespace hipsynth::runtime;
-using hipsynth::Memory;
 
 // API calls executed by nodes.
 HIPSYNTH_EXPORT hipError_t hipMemcpy3D(const hipMemcpy3DParms* p);
@@ -207,17 +207,17 @@ HIPSYNTH_EXPORT hipError_t hipGraphAddEventWaitNode(hipGraphNode_t* out, hipGrap
 HIPSYNTH_EXPORT hipError_t hipGraphAddMemAllocNode(hipGraphNode_t* out, hipGraph_t graph, const hipGraphNode_t* after,
                                                    size_t count, hipMemAllocNodeParams* p) {
   if (p == nullptr || p->bytesize == 0) return finish(hipErrorInvalidValue);
-  return add(out, graph, after, count, NodeType::mem_alloc, [p](Runtime& rt, Operation* work) {
-    p->dptr = rt.memory().allocate(p->bytesize, Memory::Kind::device);  // callers need the address before the launch
-    *work = [] { return hipSuccess; };
+  return add(out, graph, after, count, NodeType::mem_alloc, [p](Runtime&, Operation* work) {
+    const std::shared_ptr<GraphMemory> memory = GraphMemory::allocate(p->bytesize);
+    p->dptr = memory->address();
+    *work = GraphMemory::begin_use(memory);
     return hipSuccess;
   });
 }
-// Frees nothing, because the next launch needs the memory at the same address.
 HIPSYNTH_EXPORT hipError_t hipGraphAddMemFreeNode(hipGraphNode_t* out, hipGraph_t graph, const hipGraphNode_t* after,
                                                   size_t count, void* p) {
   return add(out, graph, after, count, NodeType::mem_free, [p](Runtime& rt, Operation* work) {
-    *work = [] { return hipSuccess; };
+    *work = GraphMemory::end_use(GraphMemory::find(p));
     return rt.memory().find(reinterpret_cast<uint64_t>(p), 1) != nullptr ? hipSuccess : hipErrorInvalidValue;
   });
 }

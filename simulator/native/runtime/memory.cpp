@@ -1,6 +1,6 @@
 // Allocation: device, managed, pinned host, registration of host memory, pointer queries. For pools see pools.cpp.
+#include "graph_memory.h"
 #include "host_memory.h"
-#include "runtime.h"
 
 using namespace hipsynth::runtime;
 using hipsynth::Memory;
@@ -55,6 +55,19 @@ hipError_t allocate(Runtime& rt, void** out, size_t bytes, Memory::Kind kind) {
   return hipSuccess;
 }
 
+void allocate_at(Runtime& rt, void* p, size_t bytes) {
+  rt.memory().allocate_at(address(p) - rt.memory().start(), bytes);
+  rt.trial.allocated(p, bytes, true);
+}
+
+bool release_at_once(Runtime& rt, void* p) {
+  rt.placement.erase(address(p));
+  rt.trial.released(p);
+  leave_pool(p);
+  GraphMemory::forget(p);
+  return rt.memory().release(p);
+}
+
 hipError_t release(void* p, bool host) {
   return call([&](Runtime& rt) -> hipError_t {
     if (p == nullptr) return hipSuccess;
@@ -64,10 +77,7 @@ hipError_t release(void* p, bool host) {
     const Memory::Allocation* a = rt.memory().find(address(p), 1);
     if (a == nullptr || a->start != address(p) || !releasable(a->kind, host)) return hipErrorInvalidValue;
     rt.pinned.erase(p);
-    rt.placement.erase(a->start);
-    rt.trial.released(p);
-    leave_pool(p);
-    return rt.memory().release(p) ? hipSuccess : hipErrorInvalidValue;
+    return release_at_once(rt, p) ? hipSuccess : hipErrorInvalidValue;
   });
 }
 

@@ -2,7 +2,7 @@
 // but what the program uses: it only counts.
 #include <cstring>
 
-#include "runtime.h"
+#include "graph_memory.h"
 
 using namespace hipsynth::runtime;
 using hipsynth::Memory;
@@ -60,20 +60,20 @@ void take(hipMemPool_t pool, const void* p, size_t bytes) {
   pool->most_reserved = std::max(pool->most_reserved, pool->used);
 }
 
-hipError_t no_work() { return hipSuccess; }
-
 // `pool`: null for the current one. In a capture the memory is the graph's, for all its launches, as that of
 // hipGraphAddMemAllocNode.
 hipError_t allocate_in_stream(void** out, size_t bytes, hipMemPool_t pool, hipStream_t handle) {
   return call([&](Runtime& rt) -> hipError_t {
     const ihipStream_t* s = rt.stream(handle);
     if (out == nullptr || s == nullptr || (pool != nullptr && !known(pool))) return hipErrorInvalidValue;
-    const bool captured = s->capture != 0 && bytes != 0;
-    if (captured) {
-      if (hipError_t error = rt.submit(handle, no_work, NodeType::mem_alloc); error != hipSuccess) return error;
+    if (s->capture != 0 && bytes != 0) {
+      const std::shared_ptr<GraphMemory> memory = GraphMemory::allocate(bytes);
+      const hipError_t error = rt.submit(handle, GraphMemory::begin_use(memory), NodeType::mem_alloc);
+      if (error == hipSuccess) *out = memory->address();
+      return error;
     }
     const hipError_t error = allocate(rt, out, bytes, Memory::Kind::device);
-    if (error == hipSuccess && *out != nullptr && !captured) take(pool != nullptr ? pool : current_pool(), *out, bytes);
+    if (error == hipSuccess && *out != nullptr) take(pool != nullptr ? pool : current_pool(), *out, bytes);
     return error;
   });
 }
@@ -122,7 +122,7 @@ HIPSYNTH_EXPORT hipError_t hipFreeAsync(void* p, hipStream_t handle) {
     if (s == nullptr || s->capture == 0) return rt.submit(handle, [p] { return release(p, false); });
     if (p == nullptr) return hipSuccess;
     if (rt.memory().find(reinterpret_cast<uint64_t>(p), 1) == nullptr) return hipErrorInvalidValue;
-    return rt.submit(handle, no_work, NodeType::mem_free);
+    return rt.submit(handle, GraphMemory::end_use(GraphMemory::find(p)), NodeType::mem_free);
   });
 }
 

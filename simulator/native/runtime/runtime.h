@@ -225,7 +225,9 @@ inline size_t saturating_product(size_t a, size_t b) {
 
 // Allocation (memory.cpp).
 hipError_t allocate(Runtime& rt, void** out, size_t bytes, Memory::Kind kind);
-hipError_t release(void* p, bool host);  // by the host or the device family of functions
+void allocate_at(Runtime& rt, void* p, size_t bytes);  // device memory; throws SimError if something else lies there
+bool release_at_once(Runtime& rt, void* p);            // without waiting for deferred work
+hipError_t release(void* p, bool host);                // by the host or the device family of functions
 // Pools (pools.cpp).
 bool known(hipMemPool_t pool);
 void leave_pool(const void* p);  // `p` is released

@@ -105,7 +105,18 @@ def test_nothing_is_said_of_an_original_that_does_not_wait() -> None:
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize(
-    "name", ["streams", "overlap", "captures", "graph_nodes", "graphs", "callbacks", "game_of_life", "exit_code"]
+    "name",
+    [
+        "streams",
+        "overlap",
+        "captures",
+        "graph_memory",
+        "graph_nodes",
+        "graphs",
+        "callbacks",
+        "game_of_life",
+        "exit_code",
+    ],
 )
 def test_programs_that_wait_do_the_same_whenever_their_work_is_done(name: str, order: Deferral) -> None:
     """They check their own results."""
