@@ -86,7 +86,7 @@ GAPS = {
     "reproducible on every run, but not the hardware's time.",
     "layout": "Images are linear in memory, have one mip level, and interpolate with eight fraction bits. The effect "
     "of the hardware's tiling on cache behaviour is not modelled.",
-    "registers": "`s_getreg` reads MODE, HW_ID and XCC_ID, `s_setreg` writes MODE; other hardware registers read 0. "
+    "registers": "`s_getreg` reads MODE and XCC_ID, `s_setreg` writes MODE; HW_ID and all others read 0. "
     "Exceptions are neither recorded nor taken.",
     "no trap": "Trap handlers, debugger conditions, graphics messages and exports do not exist: instructions without "
     "effect on results are skipped, the others are refused.",

@@ -220,3 +220,10 @@ def test_module_api(tmp_path: Path) -> None:
 def test_a_module_that_is_unloaded_leaves_nothing(tmp_path: Path) -> None:
     done = run("module_unload", tmp_path, (str(built("module_unload").code_object),))
     assert (done.exit_code, done.stdout) == (0, "unload ok\n"), done.stderr
+
+
+@pytest.mark.parametrize("caches", [True, False])
+def test_work_groups_know_their_die(caches: bool, tmp_path: Path) -> None:
+    numbers = "".join(str(group % 8) for group in range(20))
+    limits = RunLimits(time_s=30.0, caches=caches)
+    assert run("xcc_id", tmp_path, arch="gfx942", limits=limits).stdout == 2 * numbers + "\n"

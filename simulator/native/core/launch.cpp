@@ -263,6 +263,7 @@ LaunchPlan plan_launch(Arch arch, const Spec& spec, const Launch& launch, Runtim
   LaunchPlan plan;
   plan.threads = launch.block.x * launch.block.y * launch.block.z;
   plan.rows = ((k.rsrc1 & 0x3f) + 1) * 8;
+  plan.xcds = u32(spec.topology.xcds);
   plan.lds_bytes = k.lds_bytes + launch.dynamic_lds;
   const uint32_t stack =
       k.dynamic_stack ? std::max({k.scratch_bytes, kDynamicStackBytes, launch.stack_bytes}) : k.scratch_bytes;
@@ -310,6 +311,8 @@ void start_wave(Arch arch, const LaunchPlan& plan, const Launch& launch, uint64_
   static_cast<Progress&>(*r) = {};
   w.vgpr = WavePool::registers(r);
   w.pc = plan.entry;
+  const Dim3 &id = place.group->id, &grid = launch.grid;
+  w.xcc_id = static_cast<uint32_t>((id.x + grid.x * (id.y + uint64_t{grid.y} * id.z)) % plan.xcds);  // Engine::admit()
   r->group = place.group;
   r->index = place.index;
   r->bare = true;

@@ -46,6 +46,7 @@ struct LaunchPlan {
   uint32_t vgprs = 0, agprs = 0;  // rows that instructions can name; cleared at the start of a wave
   uint32_t sgprs = kScalarRegs;   // likewise, without the special registers (VCC, M0, EXEC ...)
   uint32_t entry = 0;
+  uint32_t xcds = 1;
   uint32_t scratch_lane_bytes = 0, scratch_wave_bytes = 0;
   uint64_t kernarg = 0, kernarg_bytes = 0, total_groups = 0;
   Wave initial;                 // scalar state common to all waves; only the rows that instructions can reach

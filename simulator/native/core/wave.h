@@ -63,8 +63,8 @@ struct Wave {
   uint32_t pc = 0;  // index into Code::insts, not a byte address
   bool scc = false;
   FpMode mode{};
-  uint32_t hw_id = 0, xcc_id = 0;  // values of HW_REG_HW_ID and HW_REG_XCC_ID for s_getreg
-  uint64_t gpr_index_mode = 0;     // s_set_gpr_idx_on: bits 0..3 src0,src1,src2,dst; index in M0[7:0]
+  uint32_t xcc_id = 0;          // value of HW_REG_XCC_ID for s_getreg
+  uint64_t gpr_index_mode = 0;  // s_set_gpr_idx_on: bits 0..3 src0,src1,src2,dst; index in M0[7:0]
 
   uint64_t sgpr64(uint32_t r) const {
     uint64_t v;

@@ -126,7 +126,7 @@ HwField hw_field(int64_t imm) {
   const uint32_t v = static_cast<uint32_t>(imm);
   return {v & 63, (v >> 6) & 31, ((v >> 11) & 31) + 1};
 }
-constexpr uint32_t kHwMode = 1, kHwId = 4, kHwXccId = 20;
+constexpr uint32_t kHwMode = 1, kHwXccId = 20;
 
 uint32_t pack_mode(const Wave& w) { return w.mode.bits() | (w.gpr_index_mode ? 1u << 27 : 0u); }
 
@@ -194,7 +194,7 @@ void bitop3_b16(Wave& w, const Inst& in) {
 
 void s_getreg(Wave& w, const Inst& in) {
   const HwField f = hw_field(in.imm);
-  const uint32_t v = f.id == kHwMode ? pack_mode(w) : f.id == kHwId ? w.hw_id : f.id == kHwXccId ? w.xcc_id : 0u;
+  const uint32_t v = f.id == kHwMode ? pack_mode(w) : f.id == kHwXccId ? w.xcc_id : 0u;
   write_scalar(w, in.dst, (v >> f.offset) & low_bits(f.width));
 }
 void s_setreg(Wave& w, const Inst& in) {
