@@ -142,6 +142,13 @@ def test_work_groups_that_wait_for_others_are_all_simulated(tmp_path: Path) -> N
     assert not part.sampled and part.duration_ns == whole.duration_ns and part.counters == whole.counters
 
 
+def test_work_groups_that_wait_by_an_exchange_are_all_simulated(tmp_path: Path) -> None:
+    """A sample waited until the time limit for a work-group that it had left out."""
+    coarse = RunLimits(time_s=60, effort=0.01, sampling_units=2)
+    done = run("spin_exchange", tmp_path, ("20000",), limits=coarse)
+    assert done.status == "ok" and not done.kernels[0].sampled, done.message
+
+
 def test_more_effort_replays_what_less_effort_samples(tmp_path: Path) -> None:
     part, whole = (run("large_gemm", tmp_path, limits=RunLimits(effort=effort)).kernels[0] for effort in (0.05, 1.0))
     assert part.sampling.strategy == "sampled" and part.sampling.groups_simulated < math.prod(part.grid)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bitset>
 #include <optional>
+#include <span>
 
 namespace hipsynth {
 namespace {
@@ -427,16 +428,35 @@ bool is_decided_by_data(const Program& program, const KernelInfo& kernel) {
 
 namespace {
 
-bool reads_stores_of_others(const Step& s) {
-  return s.action == Action::vector_memory && s.decides && s.inst->op->mem.kind == MemKind::load &&
-         (s.inst->glc || s.inst->sc0 || s.inst->sc1);
+bool is_changed_in(std::span<const Step> loop, const Operand& o) {
+  const Range r = range_of(o);
+  return std::ranges::any_of(loop, [&](const Step& s) {
+    const Effects e = effects_of(s, {true, true, true});
+    return std::ranges::any_of(
+        e.defs, [&](const Defined& d) { return d.first < r.first + r.count && r.first < d.first + d.count; });
+  });
+}
+
+// Whether an atomic tries the same exchange in each round of a loop, until another work-group has made way for it.
+bool tries_again(std::span<const Step> loop, const Inst& in) {
+  const MemDesc& m = in.op->mem;
+  const bool exchanges = m.compares() || m.op == MemOp::swap_b32 || m.op == MemOp::swap_b64;
+  return exchanges && in.dst.kind != OperandKind::none &&
+         std::ranges::none_of(in.src, [&](const Operand& o) { return is_changed_in(loop, o); });
+}
+
+bool reads_stores_of_others(std::span<const Step> loop, const Step& s) {
+  if (s.action != Action::vector_memory || !s.decides) return false;
+  if (s.inst->op->mem.kind != MemKind::load) return tries_again(loop, *s.inst);
+  return s.inst->glc || s.inst->sc0 || s.inst->sc1;
 }
 
 bool waits_in_a_loop(const std::vector<Step>& steps, const KernelInfo& kernel) {
   for (uint32_t i = kernel.entry; i < kernel.end; ++i) {
     const bool jumps = steps[i].action == Action::branch || steps[i].action == Action::branch_if;
     if (!jumps || steps[i].target > i) continue;
-    if (std::any_of(steps.begin() + steps[i].target, steps.begin() + i, reads_stores_of_others)) return true;
+    const auto loop = std::span(steps).subspan(steps[i].target, i - steps[i].target);
+    if (std::ranges::any_of(loop, [&](const Step& s) { return reads_stores_of_others(loop, s); })) return true;
   }
   return false;
 }

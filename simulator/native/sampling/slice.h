@@ -25,7 +25,8 @@ struct KernelTraits {
   bool repeatable = false;
   // Results depend on the order in which waves execute atomics: sums of floats, and atomics that return a value.
   bool ordered = false;
-  // A loop reads past the caches what may end it: work-groups wait for others, in a sample otherwise than in the grid.
+  // A loop reads past the caches what may end it, or tries an exchange again: work-groups wait for others, in a sample
+  // otherwise than in the grid.
   bool waits = false;
 };
 
