@@ -22,7 +22,7 @@ _FORMS = (
 _EXPRESSION = r"((?:[^;,(){{}}?:]|\([^(){{}};]*\))+?)"
 _READ_NUMBER = r"(?:std::)?(?:ato(?:i|l|ll)|strtou?ll?|sto(?:i|l|ll|ul|ull))\(\w+\[{0}\](?:, [\w:]+, \d+)?\)"
 _DEFAULT_FORMS = (
-    r"\w+ > {0} \? " + _READ_NUMBER + " : " + _EXPRESSION + r"\s*[;,)]",
+    r"\w+ > {0} \? " + _READ_NUMBER + " : " + _EXPRESSION + r"\s*(?:[;,)]|$)",
     r"\b(?P<name>\w+) = " + _EXPRESSION + r"[;,](?:[^{{}}]*?)if \(\w+ > {0}\) (?P=name) = " + _READ_NUMBER,
 )
 _DECIMAL_FORM = r"\w+ > {0} \? (?:std::)?(?:atof|strto[fd]|sto[fd])\(\w+\[{0}\][^)]*\) : (\d+\.\d*)"
