@@ -141,7 +141,7 @@ def list_orders(before: Trial, after: Trial, types: ParameterTypes, more: bool =
         pairs = _complete_pairs(before, after, pair_by_use(before, after, types))
         orders = [(kept_before, after)]
         if any(before.outputs[mine].index != after.outputs[other].index for mine, other in pairs.items()):
-            orders.append((kept_before, _renumber(before, after, pairs)))
+            orders.append((kept_before, _renumber_allocations(before, after, pairs)))
         return orders
     if not any(output.kind == "copy" for output in before.outputs):
         return [(before, after)]
@@ -182,7 +182,7 @@ def _complete_pairs(before: Trial, after: Trial, by_use: Pairs) -> Pairs:
     return pairs
 
 
-def _renumber(before: Trial, after: Trial, pairs: Pairs) -> Trial:
+def _renumber_allocations(before: Trial, after: Trial, pairs: Pairs) -> Trial:
     """The changed program with the numbers of the original's allocations."""
     numbers = {other: before.outputs[mine].index for mine, other in pairs.items()}
     outputs = tuple(
@@ -195,7 +195,7 @@ def _renumber(before: Trial, after: Trial, pairs: Pairs) -> Trial:
 def _compare_common_bytes(before: Trial, after: Trial, pairs: Pairs) -> tuple[Trial, Trial]:
     """Paired allocations as far as both have bytes: more of the changed program are nobody's, more of the original must
     be as they were allocated or filled. Pairs whose bytes were not kept are left out."""
-    numbered = _renumber(before, after, pairs)
+    numbered = _renumber_allocations(before, after, pairs)
     compared: set[int] = set()
     for mine, other in pairs.items():
         ours, theirs = before.outputs[mine], after.outputs[other]
@@ -208,7 +208,7 @@ def _compare_common_bytes(before: Trial, after: Trial, pairs: Pairs) -> tuple[Tr
         common = min(ours.bytes, theirs.bytes)
         if not _is_uniform(data[0][common:]):
             common = ours.bytes  # what the original writes there is missing
-        before, numbered = _cut(before, mine, common), _cut(numbered, other, common)
+        before, numbered = _cut_output(before, mine, common), _cut_output(numbered, other, common)
         compared.add(mine)
     buffers = {place for place, output in enumerate(before.outputs) if output.kind == "buffer"}
     return _leave_out(before, buffers - compared), numbered
@@ -220,7 +220,7 @@ def _is_uniform(data: bytes) -> bool:
     return len(words) == 0 or bool((words == words[0]).all())
 
 
-def _cut(trial: Trial, place: int, size: int) -> Trial:
+def _cut_output(trial: Trial, place: int, size: int) -> Trial:
     recorded = dict(trial.recorded or {})
     recorded[place] = recorded[place][:size]
     outputs = list(trial.outputs)

@@ -100,11 +100,11 @@ def _find_borders(name: OutputName, one: Trial, others: Sequence[Trial]) -> Flag
 
 def _find_equal_prefixes(one: Words, other: Words) -> Flags:
     """For each number of words, whether both begin with so many that are the same, in any order."""
-    difference = np.cumsum(_mix(one) - _mix(other))
+    difference = np.cumsum(_digest_words(one) - _digest_words(other))
     return np.concatenate(([True], difference == 0))
 
 
-def _mix(words: Words) -> np.ndarray[Any, np.dtype[np.uint64]]:
+def _digest_words(words: Words) -> np.ndarray[Any, np.dtype[np.uint64]]:
     """A digest of each word, of which sums differ where words do."""
     mixed = (words.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
