@@ -82,7 +82,7 @@ class ReaderLeft(Exception):
 
 
 @contextlib.contextmanager
-def telling_readers_that_left() -> Iterator[None]:
+def raise_reader_left() -> Iterator[None]:
     """Raises ReaderLeft for a closed pipe."""
     try:
         yield
@@ -96,12 +96,12 @@ class LazyGroup(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        with telling_readers_that_left():
+        with raise_reader_left():
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
         """What the verb returns. Raises ReaderLeft where click would end with the exit code of a bug."""
-        with telling_readers_that_left():
+        with raise_reader_left():
             return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -62,7 +62,7 @@ def default_arguments(text: str) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def default_factor(text: str, position: int) -> str:
+def default_decimal(text: str, position: int) -> str:
     """The default of a decimal number that a program takes as an argument, `argc > 3 ? atof(argv[3]) : 1.5f`; "" if the
     text has none there."""
     match = re.search(_DECIMAL_FORM.format(position), text)

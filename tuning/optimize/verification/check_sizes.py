@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from hipsynth.core.errors import BadInput
-from hipsynth.source.arguments import default_arguments, default_factor
+from hipsynth.source.arguments import default_arguments, default_decimal
 from hipsynth.source.outline import without_comments
 from hipsynth.source.program_inputs import option_inputs
 from hipsynth.tuning.trial.source_constants import ConstantSetting, list_constants
@@ -74,10 +74,11 @@ def draw_sizes(arguments: Arguments, seed: int) -> list[Arguments]:
 
 def draw_edges(text: str, arguments: Arguments, seed: int) -> list[Arguments]:
     """`arguments` with one of the first changed: a size to less than eight, a smaller number, which may be a radius or
-    a number of repetitions, by one, a factor by half; and with the factor behind them that `text` has a default for.
+    a number of repetitions, by one, a decimal number by half; and with the decimal number behind them that `text` has a
+    default for.
     Constants of the source stay."""
-    factor = default_factor(text, len(arguments) + 1)
-    words = (*arguments, factor) if factor else arguments
+    decimal = default_decimal(text, len(arguments) + 1)
+    words = (*arguments, decimal) if decimal else arguments
     draws = random.Random(seed)
     edges = ((*words[:place], _draw_edge(word, draws), *words[place + 1 :]) for place, word in enumerate(words))
     return [edge for edge in edges if edge != words][:MOST_EDGES]
