@@ -120,6 +120,11 @@ CHEATS = {
         "stale_memory",
         "differs",
     ),
+    "a tail that nothing writes, at some sizes": (
+        body("if (i + 1 < n || (n == 250 && i < n)) out[i] = i + 1 < n ? in[i] * 0.5f + in[i + 1] : 0.0f;"),
+        "stale_memory",
+        "differs",
+    ),
     "one size only": (
         body("if (i < n && (n == 250 || i > 280)) out[i] = i + 1 < n ? in[i] * 0.5f + in[i + 1] : 0.0f;"),
         "other_sizes",

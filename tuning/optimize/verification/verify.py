@@ -49,7 +49,7 @@ AS_LONG = (
 )
 FIRST_SIZE, OTHER_SIZE = 1 / 3, 1 / 20  # of a budget: processor time that trying the original at a size may take
 RUNS, RUNS_PER_SIZE = 60, 2  # of the original and of a candidate in a full verification, AT_ONCE of them together
-FURTHER_SHARE = 0.05  # of the next, up to which the timed size is one of the further ones of other checks
+FURTHER_SHARE = 0.05  # of MOST_EXACT_S, up to which other checks are also made at the timed size
 MOST_EXACT_S = 5.0  # price up to which outputs are also compared at the timed size
 
 
@@ -332,7 +332,7 @@ class Verifier:
         on_stage("comparing outputs")
         self.timed = timed
         checks = [self.quick(text)]
-        for check in CHECKS if timed else (check for check in CHECKS if check is not check_timed_size):
+        for check in (check_timed_size, *CHECKS) if timed else CHECKS:
             if checks[-1].passed is False or not self.sizes:
                 break
             on_stage(check.__name__.replace("check_", "checking ").replace("_", " "))
