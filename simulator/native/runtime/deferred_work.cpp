@@ -1,7 +1,6 @@
 #include "deferred_work.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "runtime.h"
@@ -28,6 +27,11 @@ hipError_t DeferredWork::run_through(std::vector<uint64_t> numbers, const Execut
     numbers.insert(numbers.end(), work->second.after.begin(), work->second.after.end());
   }
   return run_in_order({reached.begin(), reached.end()}, execute);
+}
+
+bool DeferredWork::first_query_of_pending(const std::vector<uint64_t>& numbers) {
+  const bool pending = std::any_of(numbers.begin(), numbers.end(), [&](uint64_t n) { return pending_.contains(n); });
+  return pending && queried_.insert(*std::max_element(numbers.begin(), numbers.end())).second;
 }
 
 // Runs one stream's operations after the other's. What an operation of another stream comes after is run when that is
@@ -70,6 +74,7 @@ hipError_t DeferredWork::run_with_earlier(uint64_t number, const Execute& execut
 // The operation is no longer pending while it runs: it may call the program, which submits and waits for other work.
 hipError_t DeferredWork::run_one(uint64_t number, const Execute& execute) {
   const Work work = std::move(pending_.extract(number).mapped());
+  queried_.erase(number);
   struct Scope {
     uint64_t& slot;
     const uint64_t before;

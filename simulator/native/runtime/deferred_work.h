@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "hip_abi.h"
@@ -24,12 +25,16 @@ class DeferredWork {
 
   void configure(Deferral deferral) { deferral_ = deferral; }
   bool on() const { return deferral_ != Deferral::none; }
+  bool youngest_first() const { return deferral_ == Deferral::youngest_stream_first; }
   // Adds an operation of a stream that comes after those with the numbers `after`. Returns its own number, from 1 on
   // in the order of submission.
   uint64_t add(ihipStream_t* stream, Operation operation, std::vector<uint64_t> after);
   // Runs the operations with these numbers, after all that they come after. Returns the first error.
   hipError_t run_through(std::vector<uint64_t> numbers, const Execute& execute);
   hipError_t run_all(const Execute& execute);
+  // Whether one of the operations with these numbers has not run, and the program has not asked so since the last one of
+  // them was added. Asking again says no, so that who asks until work is done waits for it.
+  bool first_query_of_pending(const std::vector<uint64_t>& numbers);
   uint64_t running() const { return running_; }  // the number of the operation that runs; 0 if none does
 
  private:
@@ -45,6 +50,7 @@ class DeferredWork {
 
   Deferral deferral_ = Deferral::none;
   std::map<uint64_t, Work> pending_;  // by number
+  std::set<uint64_t> queried_;        // the last operations that queries were about
   uint64_t last_ = 0, running_ = 0;
 };
 

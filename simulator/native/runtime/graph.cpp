@@ -92,6 +92,32 @@ hipGraphExec::Step* find_step(hipGraphExec_t executable, hipGraphNode_t wanted) 
   return step == executable->steps.end() ? nullptr : &*step;
 }
 
+namespace {
+
+// Orders nodes anew, with two that do not wait for each other the other way round where that is possible: the nodes that
+// were added last come first, each behind all that it waits for. `nodes` are in topological order.
+std::vector<hipGraphNode*> put_youngest_first(const std::vector<hipGraphNode*>& nodes) {
+  std::vector<hipGraphNode*> order;
+  std::set<const hipGraphNode*> placed;
+  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
+    for (std::vector<hipGraphNode*> open{*node}; !open.empty();) {
+      hipGraphNode* next = nullptr;
+      for (hipGraphNode* other : open.back()->after) {
+        if (!placed.contains(other) && (next == nullptr || other->id > next->id)) next = other;
+      }
+      if (next != nullptr) {
+        open.push_back(next);
+        continue;
+      }
+      if (placed.insert(open.back()).second) order.push_back(open.back());
+      open.pop_back();
+    }
+  }
+  return order;
+}
+
+}  // namespace
+
 std::vector<hipGraphNode*> ordered(ihipGraph* graph) {
   std::vector<hipGraphNode*> order, rest;
   for (hipGraphNode& node : graph->nodes) rest.push_back(&node);
@@ -105,7 +131,7 @@ std::vector<hipGraphNode*> ordered(ihipGraph* graph) {
     done.insert(*free);
     rest.erase(free);
   }
-  return order;
+  return Runtime::get().deferred.youngest_first() ? put_youngest_first(order) : order;
 }
 
 }  // namespace hipsynth::runtime

@@ -43,7 +43,8 @@ void drop_graph(hipGraph_t graph);
 hipGraphNode* find_node(hipGraphNode_t node);  // null if it belongs to no graph
 // The step of an instantiated graph that came from this node; null if there is none.
 hipGraphExec::Step* find_step(hipGraphExec_t executable, hipGraphNode_t node);
-// The nodes in topological order, ties in the order of addition; empty if there is a cycle.
+// The nodes in topological order, ties in the order of addition, or the other way round where the run defers work so;
+// empty if there is a cycle.
 std::vector<hipGraphNode*> ordered(ihipGraph* graph);
 
 }  // namespace hipsynth::runtime

@@ -293,15 +293,26 @@ std::vector<uint64_t> Runtime::earlier_work(const ihipStream_t& s) const {
   return numbers;
 }
 
+std::vector<uint64_t> Runtime::work_of(const ihipStream_t& s) const {
+  return is_default(s) ? earlier_work(s) : std::vector{s.last_work};
+}
+
 hipError_t Runtime::complete_stream(const ihipStream_t& s) {
   if (!deferred.on() || executing()) return hipSuccess;
-  return deferred.run_through(&s == &default_stream_ ? earlier_work(s) : std::vector{s.last_work},
-                              std::bind_front(&Runtime::execute, this));
+  return deferred.run_through(work_of(s), std::bind_front(&Runtime::execute, this));
 }
 
 hipError_t Runtime::complete_event(const ihipEvent_t& event) {
   if (!deferred.on() || executing()) return hipSuccess;
   return deferred.run_through({event.work}, std::bind_front(&Runtime::execute, this));
+}
+
+bool Runtime::still_working(const ihipStream_t& s) {
+  return deferred.on() && !executing() && deferred.first_query_of_pending(work_of(s));
+}
+
+bool Runtime::still_working(const ihipEvent_t& event) {
+  return deferred.on() && !executing() && deferred.first_query_of_pending({event.work});
 }
 
 hipError_t Runtime::complete_all() {

@@ -176,6 +176,9 @@ class Runtime {
   hipError_t complete_stream(const ihipStream_t& stream);
   hipError_t complete_event(const ihipEvent_t& event);
   hipError_t complete_all();
+  // Whether a query of a stream or an event finds deferred work that is not done; the next one waits for it.
+  bool still_working(const ihipStream_t& stream);
+  bool still_working(const ihipEvent_t& event);
   void complete_others();   // than the operation that asks for it
   void complete_at_exit();  // call with the lock
   // What is submitted to the stream from now on comes after what was submitted before the event was recorded.
@@ -207,6 +210,7 @@ class Runtime {
   void watch_time();
   hipError_t execute(ihipStream_t& stream, const Operation& operation);
   std::vector<uint64_t> earlier_work(const ihipStream_t& stream) const;
+  std::vector<uint64_t> work_of(const ihipStream_t& stream) const;  // that a wait for it waits for
   double last_write_s_ = -1e9, write_cost_s_ = 0;
 };
 

@@ -111,7 +111,13 @@ HIPSYNTH_EXPORT hipError_t hipStreamDestroy(hipStream_t s) {
   });
 }
 HIPSYNTH_EXPORT hipError_t hipStreamSynchronize(hipStream_t s) { return wait(s); }
-HIPSYNTH_EXPORT hipError_t hipStreamQuery(hipStream_t s) { return wait(s); }
+HIPSYNTH_EXPORT hipError_t hipStreamQuery(hipStream_t handle) {
+  return call([&](Runtime& rt) -> hipError_t {
+    const ihipStream_t* s = rt.stream(handle);
+    const bool busy = s != nullptr && rt.capture_of(*s) == nullptr && rt.still_working(*s);
+    return busy ? hipErrorNotReady : wait(handle);
+  });
+}
 HIPSYNTH_EXPORT hipError_t hipStreamGetFlags(hipStream_t s, unsigned* out) {
   if (s == nullptr) return finish(hipErrorInvalidValue);
   return query_stream(s, out, [](ihipStream_t& x) { return x.flags; });
@@ -206,7 +212,12 @@ HIPSYNTH_EXPORT hipError_t hipEventSynchronize(hipEvent_t event) {
     return error;
   });
 }
-HIPSYNTH_EXPORT hipError_t hipEventQuery(hipEvent_t event) { return hipEventSynchronize(event); }
+HIPSYNTH_EXPORT hipError_t hipEventQuery(hipEvent_t event) {
+  return call([&](Runtime& rt) -> hipError_t {
+    const bool busy = rt.events.contains(event) && rt.still_working(*event);
+    return busy ? hipErrorNotReady : hipEventSynchronize(event);
+  });
+}
 HIPSYNTH_EXPORT hipError_t hipEventElapsedTime(float* ms, hipEvent_t start, hipEvent_t stop) {
   return call([&](Runtime& rt) -> hipError_t {
     if (ms == nullptr) return hipErrorInvalidValue;

@@ -352,9 +352,11 @@ def test_edges_change_one_argument_each() -> None:
 def test_larger_sizes_are_those_that_can_be_executed() -> None:
     timed = [SimpleNamespace(exact_s=0.3, arguments=())] * 2
     source = SimpleNamespace(original=FACTORS, timed=timed, most_exact_s=5.0)
-    assert list(_list_larger(source)) == [(str(1 << 17), "4")]  # type: ignore[arg-type]
+    assert list(_list_larger(source)) == [((str(1 << 17), "4"),)]  # type: ignore[arg-type]
     source.most_exact_s = 60.0
-    assert list(_list_larger(source)) == [(str(1 << 19), "4")]  # type: ignore[arg-type]
+    assert list(_list_larger(source)) == [((str(1 << 19), "4"),)]  # type: ignore[arg-type]
+    timed[0].exact_s = timed[1].exact_s = 0.01
+    assert list(_list_larger(source)) == [((str(1 << 22), "4"), (str(1 << 19), "4"))]  # type: ignore[arg-type]
     source.timed = None
     assert list(_list_larger(source)) == []  # type: ignore[arg-type]
 

@@ -69,6 +69,34 @@ int main() {
 }
 """
 WAITS_FOR_DEVICE = "  (void)hipDeviceSynchronize();\n"
+WAITS_FOR_NODES = "waited_for, 2"
+GRAPH = r"""
+#include <hip/hip_runtime.h>
+#include <cstdio>
+__global__ void fill(int* out, int from) { out[threadIdx.x] = from + threadIdx.x; }
+__global__ void add(const int* a, const int* b, int* out) { out[threadIdx.x] = a[threadIdx.x] + b[threadIdx.x]; }
+int main() {
+  int *a, *b, *out, host[64], one = 1, two = 2;
+  if (hipMalloc(&a, 256) || hipMalloc(&b, 256) || hipMalloc(&out, 256)) return 1;
+  hipGraph_t graph;
+  hipGraphExec_t executable;
+  hipGraphNode_t waited_for[2], last;
+  if (hipGraphCreate(&graph, 0)) return 1;
+  void *first[] = {&a, &one}, *second[] = {&b, &two}, *both[] = {&a, &b, &out};
+  hipKernelNodeParams node = {};
+  node.gridDim = dim3(1), node.blockDim = dim3(64), node.func = (void*)fill;
+  node.kernelParams = first;
+  if (hipGraphAddKernelNode(&waited_for[1], graph, nullptr, 0, &node)) return 1;
+  node.kernelParams = second;
+  if (hipGraphAddKernelNode(&waited_for[0], graph, nullptr, 0, &node)) return 1;
+  node.func = (void*)add, node.kernelParams = both;
+  if (hipGraphAddKernelNode(&last, graph, waited_for, 2, &node)) return 1;
+  if (hipGraphInstantiate(&executable, graph, nullptr, nullptr, 0) || hipGraphLaunch(executable, nullptr)) return 1;
+  (void)hipMemcpy(host, out, 256, hipMemcpyDeviceToHost);
+  std::printf("%d\\n", host[63]);
+  return 0;
+}
+"""
 
 
 @functools.cache
@@ -77,20 +105,31 @@ def verifier_of(text: str) -> Verifier:
 
 
 @pytest.mark.parametrize(
-    ("program", "line"),
-    [(PIPELINE, WAITS_FOR_EVENT), (PIPELINE, WAITS_FOR_COPY), (MANAGED, WAITS_FOR_DEVICE)],
-    ids=["a stream for another", "the host for a copy", "the host for the device"],
+    ("program", "waits", "hurries"),
+    [
+        (PIPELINE, WAITS_FOR_EVENT, ""),
+        (PIPELINE, WAITS_FOR_COPY, ""),
+        (PIPELINE, WAITS_FOR_COPY, "  (void)hipStreamQuery(consumer);\n"),
+        (MANAGED, WAITS_FOR_DEVICE, ""),
+        (GRAPH, WAITS_FOR_NODES, "waited_for, 1"),
+    ],
+    ids=["a stream for another", "the host for a copy", "a query", "the host for the device", "a node for another"],
 )
-def test_a_program_that_does_not_wait_is_refused(program: str, line: str) -> None:
-    verification = verifier_of(program).full(program.replace(line, ""))
+def test_a_program_that_does_not_wait_is_refused(program: str, waits: str, hurries: str) -> None:
+    verification = verifier_of(program).full(program.replace(waits, hurries))
     [failed] = [check for check in verification.checks if check.passed is False]
     assert failed.name == "waiting" and "work that nothing waits for comes late" in failed.detail, verification
 
 
 @pytest.mark.parametrize(
     ("line", "other"),
-    [(WAITS_FOR_EVENT, "  (void)hipStreamSynchronize(producer);\n"), (WAITS_FOR_COPY, WAITS_FOR_DEVICE)],
-    ids=["the host for a stream", "the host for the device"],
+    [
+        (WAITS_FOR_EVENT, "  (void)hipStreamSynchronize(producer);\n"),
+        (WAITS_FOR_COPY, WAITS_FOR_DEVICE),
+        (WAITS_FOR_COPY, "  while (hipStreamQuery(consumer) != hipSuccess) {}\n"),
+        (WAITS_FOR_EVENT, "  while (hipEventQuery(halved) == hipErrorNotReady) {}\n"),
+    ],
+    ids=["the host for a stream", "the host for the device", "queries of a stream", "queries of an event"],
 )
 def test_another_way_to_wait_passes(line: str, other: str) -> None:
     verification = verifier_of(PIPELINE).full(PIPELINE.replace(line, other))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
@@ -40,12 +41,14 @@ from hipsynth.tuning.optimize.verification.support import (
 from hipsynth.tuning.optimize.verification.waiting import check_waiting
 from hipsynth.tuning.trial import Conditions, Trial, find_uploaded_results
 from hipsynth.tuning.trial.output_elements import ParameterTypes
+from hipsynth.tuning.trial.search_clock import LEAST_RUN_S
 
 ON_DEVICE = frozenset({"device_to_device", "fill"})
 MOST_FILLED, MOST_FILLED_SHARE = 4096, 0.01  # bytes, and of those that are copied to the host
 NARROW = ("F16", "BF16", "I8", "XF32", "F8")
 FAST_MATH = ("-ffast-math", "-ffinite-math-only", "-Ofast")  # with these, compilers assume that there are no infinities
 LARGER, LARGER_SHARE = (8, 4, 2), 0.2  # factors of the timed size; of the price at which outputs are compared there
+FAR_LARGER, FAR_LARGER_S = (512, 64), 1.0  # for more work-groups than a device holds; price up to which that is tried
 SAME_WORK = 0.75  # of the arithmetic that is gone
 EXACT_ONLY = frozenset({Family.SMALL, Family.INFINITE, Family.ZEROS_AND_INFINITIES})
 INTEGERS_ONLY = frozenset({Family.LARGE_INTEGERS, Family.NEGATIVE_INTEGERS, Family.REPEATED_PLACES})
@@ -201,25 +204,32 @@ def _unknown_sizes(source: TrialSource, text: str) -> Iterator[Arguments]:
     those of the edges, and larger than what is timed, at which it does."""
     keeps_all = source.keeps_outputs(source.sizes[0])
 
-    def is_usable(size: Arguments) -> bool:
-        return size not in source.sizes and source.try_size(size) and (not keeps_all or source.keeps_outputs(size))
+    def is_usable(size: Arguments, most_s: float = math.inf) -> bool:
+        if size in source.sizes or not source.try_size(size, most_s=most_s):
+            return False
+        return not keeps_all or source.keeps_outputs(size)
+
+    def fits(size: Arguments, most_s: float = math.inf) -> bool:
+        return not source.clock.late and is_usable(size, most_s)
 
     seed = seed_of(source.original + text)
     yield from itertools.islice(filter(is_usable, draw_sizes(source.sizes[0], seed)), 1)
-    for size in itertools.chain(draw_edges(source.original, source.sizes[0], seed), _list_larger(source)):
-        if not source.clock.late and is_usable(size):
-            yield size
+    yield from filter(fits, draw_edges(source.original, source.sizes[0], seed))
+    for *far_larger, larger in _list_larger(source):
+        usable = (size for size in far_larger if fits(size, LEAST_RUN_S))
+        yield from itertools.islice(itertools.chain(usable, filter(fits, [larger])), 1)
 
 
-def _list_larger(source: TrialSource) -> Iterator[Arguments]:
-    """The timed size with one argument multiplied, by as much as can be executed in a part of the usual time."""
+def _list_larger(source: TrialSource) -> Iterator[tuple[Arguments, ...]]:
+    """For each argument, the timed size with that one multiplied, by as much as can be executed in a part of the usual
+    time last, and by much more before it where that takes next to no time: work may grow by more than the factor."""
     if source.timed is None:
         return
     words = source.timed[0].arguments or default_words(source.original)
     exact_s = max(run.exact_s for run in source.timed)
-    factor = next((by for by in LARGER if by * exact_s <= LARGER_SHARE * source.most_exact_s), 0)
-    if factor:
-        yield from multiply_sizes(words, factor)
+    factors = [by for by in FAR_LARGER if by * exact_s <= FAR_LARGER_S]
+    factors += [by for by in LARGER if by * exact_s <= LARGER_SHARE * source.most_exact_s][:1]
+    yield from zip(*(multiply_sizes(words, factor) for factor in factors), strict=True)
 
 
 # Outputs come first, those at the timed size before all: the later checks are also made at further sizes.

@@ -154,11 +154,11 @@ class Verifier:
             return "the original launches no kernel"
         return "executed in full, the original fails at each size that was tried: " + "; ".join(self._unusable)
 
-    def try_size(self, size: Arguments, share: float = OTHER_SIZE) -> bool:
-        """Whether the original runs at a size and is right there, within `share` of the budget: at a size that it is
-        not made for, it may run without end."""
+    def try_size(self, size: Arguments, share: float = OTHER_SIZE, most_s: float = math.inf) -> bool:
+        """Whether the original runs at a size and is right there, within `share` of the budget and `most_s`: at a size
+        that it is not made for, it may run without end."""
         conditions = self.run_conditions(size)
-        time_s = min(conditions.time_s, max(LEAST_RUN_S, share * self.clock.budget_s))
+        time_s = min(conditions.time_s, max(LEAST_RUN_S, share * self.clock.budget_s), most_s)
         trial = self._run_trial(self.original, replace(conditions, time_s=time_s))
         if trial.ok:
             self._trials.put(self.original, conditions, trial)
