@@ -22,6 +22,8 @@ CACHE_VERSION = 3  # of builds; raise it with the recipe of precompiled headers 
 _INCLUDES_FILES = re.compile(
     r"(?:#|%:)\s*(?:(?:include(?:_next)?|import|embed)\b(?!\s*<)|/\*|\\\r?\n)|incbin|\.include\b|__has_(?:include|embed)"
 )
+# Lines that are comments whatever stands around them, such as the marks of headers that were written in.
+_COMMENT_LINE = re.compile(r"^[ \t]*//(?:(?!\*/)[^\\\n])*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class CompileJob:
         parts: list[object] = [CACHE_VERSION, self.side, self.toolchain.identity, words]
         if re.search(r"__FILE__|__FILE_NAME__|__BASE_FILE__|__builtin_FILE|assert|source_location", self.text):
             parts.append(self.source.name)
-        if self.flags.names_files or _INCLUDES_FILES.search(self.text):
+        if self.flags.names_files or _may_include_files(self.text):
             parts.append(str(self.source.resolve().parent))
         if self.flags.names_files:
             parts.append(str(Path.cwd()))
@@ -86,12 +88,17 @@ def new_job(
 def _readable_paths(source: Path, text: str, flags: flag_parser.Flags) -> tuple[Path, ...]:
     """What a program on its own may read: its source, its folder if it includes files of it, and what flags name."""
     source_path = source.resolve()
-    needs_folder = flags.names_files or _INCLUDES_FILES.search(text)
+    needs_folder = flags.names_files or _may_include_files(text)
     readable = [source_path.parent if needs_folder and source_path.parent != Path("/") else source_path]
     readable += paths_in_flags(flags, source_path.parent)
     if any(path.resolve() == Path("/") for path in readable):
         raise BadInput(f"{source}: -I / would show the whole file system to the program", remedy="name its folders")
     return tuple(dict.fromkeys(readable))
+
+
+def _may_include_files(text: str) -> bool:
+    """Whether a source may read files of its folder: a build of one that does not is that of its text anywhere."""
+    return _INCLUDES_FILES.search(_COMMENT_LINE.sub("", text)) is not None
 
 
 def paths_in_flags(flags: flag_parser.Flags, folder: Path) -> list[Path]:

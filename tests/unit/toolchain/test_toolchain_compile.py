@@ -143,6 +143,18 @@ def test_builds_are_cached_by_content_not_by_path(own_cache: Path, tmp_path: Pat
     assert compile_device(write(tmp_path / "b", COPY + "\n"), "gfx90a", "-O3", tmp_path / "out3").key != first.key
 
 
+@pytest.mark.parametrize(("include", "cached"), [("// #include", True), ("/*\n// */ #include", False)])
+def test_an_include_in_a_comment_ties_no_build_to_a_folder(
+    include: str, cached: bool, own_cache: Path, tmp_path: Path
+) -> None:
+    builds = []
+    for name in ("one", "two"):
+        source = write(tmp_path / name, f'{include} "gone.h"\n{COPY}')
+        write(source.parent, "", "gone.h")
+        builds.append(compile_device(source, "gfx90a", "-O3", tmp_path / "out").cached)
+    assert builds == [False, cached]
+
+
 def test_a_changed_user_header_makes_a_new_build(own_cache: Path, tmp_path: Path) -> None:
     source = write(
         tmp_path, '#include <hip/hip_runtime.h>\n#include "f.h"\n__global__ void k(int* p) { *p = VALUE; }\n'
