@@ -170,7 +170,8 @@ class _RegisterSumWriter:
         return " ".join(token.text for token in self.body.tokens[span[0] : span[1]])
 
     def _find_first(self, before: tuple[Statement, ...], element: Span) -> Statement | None:
-        """The statement right before the loop that stores the element's first value, if there is one."""
+        """The statement before the loop that stores the element's first value, if there is one and none between them
+        uses the array."""
         tokens = self.body.tokens
         for statement in reversed(before):
             if statement.kind != "simple" or tokens[statement.start + 1].text != "[":
@@ -179,6 +180,8 @@ class _RegisterSumWriter:
             if self._read_text((statement.start, end)) == self._read_text(element):
                 again = any(tokens[i].text == tokens[element[0]].text for i in range(end, statement.end))
                 return statement if tokens[end].text == "=" and not again else None
+            if any(tokens[i].text == tokens[element[0]].text for i in range(statement.start, statement.end)):
+                return None
         return None
 
     def _write_edits(self, loop: Statement, spans: list[Span], first: Statement | None, entry: str) -> Iterator[Edit]:

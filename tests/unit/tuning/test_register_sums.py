@@ -51,6 +51,11 @@ def test_a_sum_in_memory_moves_to_a_local_variable() -> None:
     assert keep_sums_in_registers(read_program(text, "gfx942")) is None
 
 
+def test_a_first_value_that_is_read_before_the_loop_stays_in_memory() -> None:
+    text = change(f"{FIRST}d[row] = c[row * n + col] + 1;\n  {PRODUCT}")
+    assert "c[row * n + col] = 0;" in text and "float c_sum = c[row * n + col];" in text
+
+
 GUARDED = {
     "a place from memory": "const int to = (int)d[row]; for (int i = 0; i < col; ++i) c[to] += a[i];",
     "a place of the row": "if (col == 0) { for (int i = 0; i < col; ++i) { c[row] += a[i]; if (i) b[i]; } }",
