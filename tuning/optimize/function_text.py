@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from hipsynth.source import layout
 
+_OPERAND = re.compile(r"[\w.]+(?:\[[^][]*\]|\([^()]*\))*")
 COLUMNS = layout.COLUMNS - 4  # of a line, without what closes it
 
 
@@ -17,6 +18,11 @@ def choose_free_name(name: str, taken: Mapping[str, str] | str) -> str:
     while candidate in words:
         candidate, number = f"{name}_{number}", number + 1
     return candidate
+
+
+def bracket_operand(expression: str) -> str:
+    """An expression as an operand: in brackets unless it is a number, a name, an element or a call."""
+    return expression if _OPERAND.fullmatch(expression) else f"({expression})"
 
 
 def wrap_parameters(head: str, parameters: Iterable[str]) -> str:

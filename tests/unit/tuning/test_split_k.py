@@ -89,6 +89,13 @@ def test_as_many_parts_as_fill_the_device() -> None:
     assert not split(text, (20, 20, 1)) and not split(text, (3, 3, 2))
 
 
+def test_ends_that_bind_less_than_a_sum_get_brackets() -> None:
+    body = BODIES["a loop behind a return"].replace("int i = 0; i < k;", "int i = k & 3; i < (k >> 1);")
+    text = split(write(body))[1].text
+    assert "  const int part_steps = (((k >> 1)) - (k & 3) + 15) / 16;\n" in text
+    assert "part_first = (k & 3) + static_cast<int>(blockIdx.z) * part_steps" in text
+
+
 def test_both_kernels_are_read_from_the_original() -> None:
     text = split(write(BODIES["a loop behind a return"]))[1].text
     assert "  const int part_steps = (k + 15) / 16;\n" in text

@@ -87,6 +87,12 @@ def test_helpers_avoid_the_names_of_macros() -> None:
     assert compare_trials(*runs, Tolerance("float", 2e-5, "a test")).equal
 
 
+def test_a_start_that_binds_less_than_a_sum_gets_brackets() -> None:
+    starts = program(TALLY.replace("int c = ends[row]", "int c = ends[row] & 3"))
+    text = emit_program(starts, {"rows": TransformationPlan((256, 1, 1), split=16)}, {"rows": (64, 1, 1)})
+    assert "for (int c = (ends[row] & 3) + static_cast<decltype(c)>(lane_part) * (2);" in text
+
+
 def test_loops_are_dealt_out_and_joined() -> None:
     text = emit_program(program(TALLY), {"rows": TransformationPlan((256, 1, 1), split=16)}, {"rows": (64, 1, 1)})
     assert "for (int c = ends[row] + static_cast<decltype(c)>(lane_part) * (2); c < columns; c += 16 * (2))" in text

@@ -24,6 +24,7 @@ from hipsynth.tuning.optimize.analysis.kernel_body import Body
 from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
+from hipsynth.tuning.optimize.function_text import bracket_operand
 from hipsynth.tuning.optimize.launch_shape import write_dim3
 from hipsynth.tuning.optimize.source_changes.integer_types import IntegerTypes
 from hipsynth.tuning.optimize.source_changes.row_loops import LoopSteps, RowLoop, RowReader
@@ -243,11 +244,12 @@ class _SplitKernel:
         """The kernel with the loop over a part, and no statement after it."""
         loop, tokens, steps = self.loop, self.program.tokens, self.loop.steps
         kind, step = steps.type.replace("const ", ""), steps.step
-        span = steps.bound if steps.init == "0" else f"({steps.bound}) - ({steps.init})"
+        span, init = bracket_operand(steps.bound), bracket_operand(steps.init)
+        span = span if steps.init == "0" else f"{span} - {init}"
         count = span if step == "1" else f"({span} + {step} - 1) / {step}"
         each = f"({count} + {parts - 1}) / {parts}" + (f" * {step}" if step != "1" else "")
         first = f"static_cast<{kind}>(blockIdx.z) * part_steps"
-        first = first if steps.init == "0" else f"{steps.init} + {first}"
+        first = first if steps.init == "0" else f"{init} + {first}"
         same = {f"{sign}{kind} {steps.bound}" for sign in ("", "const ")}
         typed = any(parameter.text in same for parameter in self.kernel.parameters)
         bound = steps.bound if typed else f"static_cast<{kind}>({steps.bound})"

@@ -11,6 +11,7 @@ from hipsynth.source.tokens import text_between
 from hipsynth.tuning.optimize.analysis.counting_loops import CountingLoop
 from hipsynth.tuning.optimize.analysis.kernel_body import Body
 from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement
+from hipsynth.tuning.optimize.function_text import bracket_operand
 from hipsynth.tuning.optimize.transformations.split_loops.first_places import FirstPlace
 from hipsynth.tuning.optimize.transformations.split_loops.loop_nests import (
     edit_nest,
@@ -129,7 +130,7 @@ def _edit_joined(body: Body, loop: SharedLoop, lanes: int) -> Iterator[Edit]:
     head = tokens[statement.head[0]].start, tokens[statement.head[1]].start
     declared, init = _read_declaration(body, loop), text_between(unit, tokens, *loop.init)
     condition = text_between(unit, tokens, *loop.condition)
-    first = f"{init} + " if init != "0" else ""
+    first = f"{bracket_operand(init)} + " if init != "0" else ""
     yield Edit(start, start, "{\n  " + before)
     lane = f"static_cast<decltype({name})>({LANE}){times}"
     yield Edit(*head, f"{declared}{first}{lane}; {condition}; {name} += {_write_stride(loop, lanes)}")
