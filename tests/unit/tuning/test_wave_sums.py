@@ -70,9 +70,9 @@ def test_changed_programs_do_the_same(name: str, kind: str) -> None:
 def test_a_wavefront_adds_once() -> None:
     changed = change(write(SAME["an element, under a condition"]))
     assert (
-        "  {\n    float wave_sum = 0;\n    if (i < n - 3) wave_sum = in[i] + 1;\n"
+        "  {\n    const bool adds = i < n - 3;\n    float wave_sum = 0;\n    if (adds) wave_sum = in[i] + 1;\n"
         "    for (int distance = 32; distance > 0; distance /= 2) wave_sum += __shfl_xor(wave_sum, distance);\n"
-        "    if (threadIdx.x % 64 == 0) atomicAdd(&parts[at], wave_sum);\n  }\n" in changed
+        "    if (__any(adds) && threadIdx.x % 64 == 0) atomicAdd(&parts[at], wave_sum);\n  }\n" in changed
     )
 
 

@@ -104,13 +104,14 @@ def _find_type(body: Body, address: Span) -> str:
 def _write_addition(body: Body, addition: _GroupAddition, name: str) -> Edit:
     tokens, unit = body.tokens, body.program.unit
     address, value = (text_between(unit, tokens, *span) for span in (addition.address, addition.value))
-    lines = [f"{addition.type} {name} = {value};"]
-    if addition.condition is not None:
-        condition = text_between(unit, tokens, *addition.condition)
-        lines = [f"{addition.type} {name} = 0;", f"if ({condition}) {name} = {value};"]
+    lines, adds = [f"{addition.type} {name} = {value};"], "threadIdx.x % 64 == 0"
+    if addition.condition is not None:  # without it, there may be nothing at the address
+        flag, condition = choose_free_name("adds", body.program.text), text_between(unit, tokens, *addition.condition)
+        adds = f"__any({flag}) && {adds}"
+        lines = [f"const bool {flag} = {condition};", f"{addition.type} {name} = 0;", f"if ({flag}) {name} = {value};"]
     lines += [
         f"for (int distance = 32; distance > 0; distance /= 2) {name} += __shfl_xor({name}, distance);",
-        f"if (threadIdx.x % 64 == 0) {addition.function}({address}, {name});",
+        f"if ({adds}) {addition.function}({address}, {name});",
     ]
     start, end = tokens[addition.statement.start].start, tokens[addition.statement.end - 1].end
     written = unit.text[tokens[body.kernel.first].start : tokens[body.kernel.last].start]
