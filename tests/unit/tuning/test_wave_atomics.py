@@ -76,6 +76,17 @@ def test_an_order_that_the_original_fixes_must_stay(program: ParsedProgram) -> N
     assert verifier.quick(fixed).passed is True and verifier.quick(moved).passed is False
 
 
+@pytest.mark.parametrize(
+    "helper",
+    ["__device__ int push(int* count) { return atomicAdd(count, 1); }", "#define push(count) atomicAdd(count, 1)"],
+)
+def test_atomics_in_what_a_kernel_calls_fix_no_order(helper: str) -> None:
+    text = TEXT.replace("__global__", f"{helper}\n__global__", 1)
+    text = text.replace("atomicAdd(&counts[i % 2], 1)", "push(counts)")
+    program = read_program(text, "gfx942")
+    assert uses_atomic_results(program, program.kernels[0])
+
+
 def test_the_order_of_a_queue_may_change_but_not_its_content(program: ParsedProgram) -> None:
     assert uses_atomic_results(program, program.kernels[0])
     verifier = Verifier(TEXT, TARGET, [()], ordered_by_atomics=True)

@@ -6,15 +6,16 @@ from collections.abc import Iterator
 
 from hipsynth.source.declarations import FunctionDeclaration
 from hipsynth.source.tokens import Span
-from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
+from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram
 
 _OF_DEVICE = frozenset({"__device__", "constexpr"})
 
 
-def list_called(program: ParsedProgram, kernel: KernelDefinition) -> Iterator[Span]:
-    """The bodies of the functions that a kernel calls, and of those that these call; any operator may be called."""
+def list_called(program: ParsedProgram, span: Span) -> Iterator[Span]:
+    """The bodies of the functions that a piece of device code calls, and of those that these call; any operator may be
+    called."""
     functions = [function for function in program.declared if _may_be_called(program, function)]
-    spans, visited = [(kernel.first, kernel.last)], set[str]()
+    spans, visited = [span], set[str]()
     while spans:
         words = {word for span in spans for word in list_words(program, span)}
         called = [each for each in functions if each.name not in visited and _is_named(each, words)]

@@ -37,7 +37,7 @@ def find_device_variables(program: ParsedProgram, kernel: KernelDefinition) -> D
         is_element = program.tokens[at + 1].text == "[" and program.tokens[at - 1].text != "&"
         if not is_element or body.assigns(at, kernel.last):
             written.add(place)
-    for span in list_called(program, kernel):
+    for span in list_called(program, (kernel.first, kernel.last)):
         inside = {place for _, place in list_variables(program, span) if not _is_fixed(program, place)}
         used |= inside
         written |= inside

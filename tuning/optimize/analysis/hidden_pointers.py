@@ -23,7 +23,7 @@ def find_hidden_pointers(program: ParsedProgram, kernel: KernelDefinition) -> st
     for parameter in kernel.parameters:
         if _leads_to_pointers(program, kernel, parameter):
             return f"the parameter {parameter.name} may lead to other arrays"
-    for span in [(kernel.first, kernel.last), *list_called(program, kernel)]:
+    for span in [(kernel.first, kernel.last), *list_called(program, (kernel.first, kernel.last))]:
         if _makes_pointers(program, span):
             return "it takes numbers or elements for pointers"
     for name, place in sorted(find_variables(program, kernel)):
@@ -112,7 +112,7 @@ def _is_element(program: ParsedProgram, at: int) -> bool:
 def find_variables(program: ParsedProgram, kernel: KernelDefinition) -> set[tuple[str, int]]:
     """The variables outside functions that a kernel uses, also in functions and macros, with the places of their
     declarations."""
-    spans = [(kernel.first, kernel.last), *list_called(program, kernel)]
+    spans = [(kernel.first, kernel.last), *list_called(program, (kernel.first, kernel.last))]
     return {variable for span in spans for variable in list_variables(program, span)}
 
 

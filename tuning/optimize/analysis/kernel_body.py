@@ -10,6 +10,7 @@ from functools import cached_property
 from hipsynth.source.coordinates import COORDINATES
 from hipsynth.source.parse import Token
 from hipsynth.source.tokens import OPENING, Span, find_closing
+from hipsynth.tuning.optimize.analysis.called_text import list_called
 from hipsynth.tuning.optimize.analysis.program_model import (
     STATEMENT_STARTS,
     KernelDefinition,
@@ -181,9 +182,17 @@ class Body:
 
 
 def uses_atomic_results(program: ParsedProgram, kernel: KernelDefinition) -> bool:
-    """Whether a kernel uses what an atomic operation returns, so that its results depend on the order of work-items."""
-    tokens = program.tokens
+    """Whether a kernel, or a function that it calls, uses what an atomic operation returns, so that its results depend
+    on the order of work-items."""
+    tokens, span = program.tokens, (kernel.first, kernel.last)
     return any(
-        tokens[i].text.startswith("atomic") and tokens[i + 1].text == "(" and tokens[i - 1].text not in STATEMENT_STARTS
-        for i in range(kernel.first, kernel.last)
+        tokens[i + 1].text == "(" and tokens[i - 1].text not in STATEMENT_STARTS and _is_atomic(program, tokens[i].text)
+        for first, last in (span, *list_called(program, span))
+        for i in range(first, last)
     )
+
+
+def _is_atomic(program: ParsedProgram, name: str) -> bool:
+    """Whether a function is an atomic operation, or a macro that uses one."""
+    words = program.spread_words({name}) if name in program.macros else {name}
+    return any(word.startswith("atomic") for word in words)

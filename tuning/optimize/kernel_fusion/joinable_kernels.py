@@ -19,7 +19,7 @@ def check_joinable(program: ParsedProgram, kernel: KernelDefinition) -> None:
     whose launches may be those of another one of its name."""
     if kernel.is_overloaded(program.kernels):
         raise NotUnderstood(Reason.OVERLOADED.meaning)
-    for span in [(kernel.first, kernel.last), *list_called(program, kernel)]:
+    for span in [(kernel.first, kernel.last), *list_called(program, (kernel.first, kernel.last))]:
         tokens = program.tokens[slice(*span)]
         words = list_words(program, span)
         if printing := next(filter(_PRINTS.fullmatch, sorted(words)), ""):
