@@ -208,6 +208,22 @@ def test_a_tile_computes_once_what_rows_or_columns_share(program: ParsedProgram)
     assert text.count("int x_x1 =") == text.count("int y_y1 =") == 1 and "x_x1y1" not in text
 
 
+@pytest.mark.parametrize("change", ["return atomicAdd(count, 1);", "return (*count)++;", "return count[0] += 1;"])
+def test_a_jam_calls_functions_with_effects_for_each_work_item(change: str) -> None:
+    text = f"""#include <hip/hip_runtime.h>
+__device__ int inner(int* count) {{ {change} }}
+__device__ int take(int* count) {{ return inner(count); }}
+__global__ void k(int* count, int* out, int n) {{
+  const int x = blockIdx.x * blockDim.x + threadIdx.x;
+  const int place = take(count);
+  if (x < n) out[x] = place;
+}}
+int main() {{ k<<<4, 64>>>(nullptr, nullptr, 256); }}
+"""
+    program = read_program(text, "gfx942")
+    assert jammed(program, program.kernels[0], {0: 2}).text.count("take(count)") == 2
+
+
 def test_a_jam_refuses_what_it_cannot_share() -> None:
     body = "int i = threadIdx.x; for (int k = 0; k < 4; ++k) { if (p[i + k]) return; p[i + k] = 1; }"
     text = f"#include <hip/hip_runtime.h>\n__global__ void k(int* p) {{ {body} }}\n"

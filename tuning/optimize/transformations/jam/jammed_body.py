@@ -3,13 +3,16 @@ computed once and their loads overlap. Along two axes, they are a tile: a regist
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hipsynth.source.parse import Token
-from hipsynth.source.tokens import split_at
-from hipsynth.tuning.optimize.analysis.kernel_body import STEP, Body
+from hipsynth.source.tokens import Span, split_at
+from hipsynth.tuning.optimize.analysis.called_text import list_called, list_words
+from hipsynth.tuning.optimize.analysis.effects import has_effect
+from hipsynth.tuning.optimize.analysis.kernel_body import ASSIGN, STEP, Body
 from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformation_plan import AXES
@@ -211,11 +214,29 @@ class _Jam:
             return False
         changed = self.code.changed((statement.start, statement.end))
         words = {t.text for t in self.tokens[statement.start : statement.end]}
-        effects = words & STEP or any(word.lower().startswith(("atomic", "unsafeatomic")) for word in words)
         return (
             bool(changed)
-            and not effects
+            and not words & STEP
+            and not any(map(_changes_memory, words))
+            and self._functions_with_effects.isdisjoint(self.program.spread_words(words))
             and any(self.tokens[i].start in changed for i in range(statement.start, statement.end))
+        )
+
+    @functools.cached_property
+    def _functions_with_effects(self) -> frozenset[str]:
+        """The names of the device functions that, or whose callees, change more than their own variables."""
+        return frozenset(
+            function.name
+            for function in self.program.functions
+            for body in [(function.first, function.last)]
+            if any(map(self._has_effects, [body, *list_called(self.program, body)]))
+        )
+
+    def _has_effects(self, body: Span) -> bool:
+        """Whether the body of a function has atomics, prints, or stores to an element or where a pointer points."""
+        stores = (i for i in range(*body) if self.tokens[i].text in ASSIGN | STEP)
+        return any(map(_changes_memory, list_words(self.program, body))) or any(
+            self.tokens[i - 1].text in ("]", ")") or self.tokens[i - 2].text == "*" for i in stores
         )
 
     def _is_exit(self, statement: Statement) -> bool:
@@ -267,3 +288,8 @@ class _Jam:
     def _source_slice(self, start: int, end: int) -> str:
         text = self.program.unit.text[start:end].decode(errors="surrogateescape")
         return "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("#pragma unroll"))
+
+
+def _changes_memory(word: str) -> bool:
+    """Whether a function of this name does more than to compute a value; builtins for arithmetic do not."""
+    return has_effect(word) and not word.startswith("__builtin")
