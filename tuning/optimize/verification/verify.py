@@ -178,11 +178,12 @@ class Verifier:
             time_s=TIME_S,
         )
 
-    def _run_trial(self, text: str, conditions: Conditions) -> Trial:
+    def _run_trial(self, text: str, conditions: Conditions, target: Target | None = None) -> Trial:
+        """A run on the verifier's target, or on another one."""
         conditions = self._with_elements(conditions)
         begin = self.clock.spent_s
         time_s = max(self.clock.run_s(conditions.time_s), min(conditions.time_s, AS_LONG * self._original_s))
-        trial = run_trial(text, self.target, replace(conditions, time_s=time_s))
+        trial = run_trial(text, target or self.target, replace(conditions, time_s=time_s))
         if trial.ok and text == self.original:
             self._original_s = max(self._original_s, trial.cpu_s)
         if trial.reason == Reason.TIMEOUT:  # this says nothing about other runs
@@ -297,14 +298,14 @@ class Verifier:
         reference = self.reference_trial(conditions)
         others = [name for name in devices.devices_of(self.target.arch) if name != self.target.device]
         for name in others[:1]:
-            trial = run_trial(self.original, replace(self.target, device=name), conditions)
+            trial = self._run_trial(self.original, conditions, replace(self.target, device=name))
             if trial.ok and (names := differing_outputs(reference, trial)):
                 return self._describe_orders(conditions, trial, names)
         arch, device = MANY_CHIPLETS
         if self.target.device == device:
             return UnorderedOutputs()
         # Devices of one architecture may share an order; on eight chiplets there is another one.
-        trial = run_trial(self.original, replace(self.target, arch=arch, device=device), conditions)
+        trial = self._run_trial(self.original, conditions, replace(self.target, arch=arch, device=device))
         names = permuted_outputs(reference, trial) if trial.ok else frozenset()
         return self._describe_orders(conditions, trial, names)
 
