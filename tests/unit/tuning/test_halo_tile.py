@@ -15,7 +15,7 @@ from hipsynth.tuning.optimize.transformations.kernel_view import KernelView
 from hipsynth.tuning.trial import Conditions, compare_trials, run_trial, target_of
 
 TARGET = target_of("gfx942")
-BLOCKS = {"blur": (32, 8, 1), "heat": (16, 16, 1), "smooth": (256, 1, 1)}
+BLOCKS = {"blur": (32, 8, 1), "edges": (32, 8, 1), "heat": (16, 16, 1), "smooth": (256, 1, 1)}
 PROGRAM = r"""
 #include <hip/hip_runtime.h>
 #include <cstdlib>
@@ -65,32 +65,56 @@ __global__ void smooth(const float* in, float* out, int n, int m) {
   out[i] = sum;
 }""",
 }
+EDGES = {  # how a kernel keeps its window inside the image
+    "if": "if (xx >= 0 && (xx < n && 0 <= yy) && yy < m) sum += in[yy * n + xx] * (i + 3 * j);",
+    "sums": "if (x + i > -1 && x + i < n && y + j >= 0 && m > y + j) sum += in[(y + j) * n + x + i] * (i + 3 * j);",
+    "choice": "sum += (i + 3 * j) * (xx < 0 || xx >= n || yy < 0 || yy >= m ? 0.0f : in[yy * n + xx]);",
+    "continue": "if (xx < 0 || xx >= n || yy < 0) continue;\n      if (yy >= m) { continue; }\n"
+    "      sum += in[yy * n + xx] * (i + 3 * j);",
+}  # fmt: skip
+for how, step in EDGES.items():
+    KERNELS[f"edges by {how}"] = f"""
+__global__ void edges(const float* in, float* out, int n, int m) {{
+  {XY}  if (x >= n || y >= m) return;
+  float sum = 0;
+  for (int j = -kReach; j <= kReach; ++j) {{
+    for (int i = -1; i < 2; ++i) {{
+      const int xx = x + i, yy = y + j;
+      {step}
+    }}
+  }}
+  out[y * n + x] = sum;
+}}"""
 LAUNCHES = {
     "blur": "blur<<<dim3((n + 31) / 32, (m + 7) / 8), dim3(32, 8)>>>(in, out, n, m);",
     "heat": "const dim3 block(16, 16), grid((n + 15) / 16, (m + 15) / 16);\n"
     "  heat<<<grid, block>>>(in, out, n, m);",
     "smooth": "smooth<<<(n * m + 255) / 256, 256>>>(in, out, n, m);",
+    "edges": "edges<<<dim3((n + 31) / 32, (m + 7) / 8), dim3(32, 8)>>>(in, out, n, m);",
 }  # fmt: skip
 
 
 def text_of(name: str) -> str:
-    return PROGRAM.replace("KERNEL", KERNELS[name]).replace("LAUNCH", LAUNCHES[name])
+    return PROGRAM.replace("KERNEL", KERNELS[name]).replace("LAUNCH", LAUNCHES[name.partition(" ")[0]])
 
 
 def changed(name: str, each: int) -> str:
     program = read_program(text_of(name), "gfx942")
-    return emit_program(program, {name: TransformationPlan(halo=each)}, {name: BLOCKS[name]})
+    kernel = program.kernels[0].name
+    return emit_program(program, {kernel: TransformationPlan(halo=each)}, {kernel: BLOCKS[kernel]})
 
 
 def test_windows_and_their_reach_are_found() -> None:
     programs = {name: read_program(text_of(name), "gfx942") for name in KERNELS}
-    found = {name: find_windows(one, one.kernels[0], BLOCKS[name]) for name, one in programs.items()}
+    found = {name: find_windows(one, one.kernels[0], BLOCKS[one.kernels[0].name]) for name, one in programs.items()}
     windows = {name: one.windows[0] for name, one in found.items()}
     assert {name: window.reach for name, window in windows.items()} == {
         "blur": ((0, 4), (0, 4)),
         "heat": ((-1, 1), (-1, 1)),
         "smooth": ((0, 8), (0, 0)),
+        **{f"edges by {how}": ((-1, 1), (-2, 2)) for how in EDGES},
     }
+    assert {len(windows[f"edges by {how}"].guards) for how in EDGES} == {4}
     assert len(windows["heat"].loads) == 5 and found["smooth"].axes == (0,)
     assert len(found["heat"].tiling.conditions) == 4 and len(found["heat"].upper) == 2
 
@@ -134,6 +158,11 @@ REFUSED = {
     "a place that is rounded": "out[y * n + x] = in[y * n + x / 2] + in[y * n + x / 2 + 1] + in[y * n + x / 2 + 2];",
     "an early end": "for (int k = 0; k < 4; ++k) { if (in[y * n + x + k] > 0) return; }",
     "planes of rows": "out[x] = in[y * n * n + x + 1] + in[y * n * n + x - n] + in[y * n * n + x];",
+    "a guard on data": "for (int k = 0; k < 4; ++k) if (out[y] > 0) out[x] += in[y * n + x + k];",
+    "another place's guard": "for (int k = 0; k < 4; ++k) if (x < n - 3) out[x] += in[y * n + x + k];",
+    "two guards": "if (x > 0) out[x] += in[y * n + x - 1]; if (x < n - 2) out[x] += in[y * n + x + 2];",
+    "a guard that is a product": "for (int k = 0; k < 4; ++k) if (y * n + x + k < n) out[x] += in[y * n + x + k];",
+    "a variable that changes": "int i = x; for (int k = 0; k < 4; ++k) { i += n; out[x] += in[y * n + i + k]; }",
     "a very long reach": "out[y * n + x] = in[y * n + x] + in[y * n + x + 1] + in[y * n + x + 99];",
 }
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from hipsynth.source.tokens import split_at
 from hipsynth.tuning.optimize.analysis.polynomials import Monomial, PolynomialReader
+from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.transformations.lds_tile.tiled_loop import TiledLoop
 
 AXIS_NAMES = {0: "@x", 1: "@y"}  # of a work-item's number along an axis
@@ -35,12 +36,20 @@ class AffineReader(PolynomialReader):
         axis = self.tiling.indices.get((start, end))
         return super().read_factor(start, end, depth) if axis is None else {(AXIS_NAMES[axis],): 1}
 
+    @property
+    def variable_names(self) -> frozenset[str]:
+        """What polynomials call the variables of loops."""
+        return frozenset(f"@{place}" for place in self.variables)
+
     def read_name(self, at: int, depth: int) -> dict[Monomial, int]:
-        """Local constants that depend on a work-item's number are read through."""
+        """Local constants that depend on a work-item's number or a loop are read through."""
         place = self.body.local(self.body.tokens[at])
         if place in self.variables:
             return {(f"@{place}",): 1}
         definition = next((local for local in self.tiling.definitions if local.place == place), None)
-        if definition is not None and definition.axes and self.number_of(at) is None:
-            return self.read(definition.value, depth + 1)
+        is_fixed = definition is not None and not definition.axes
+        if place >= 0 and not is_fixed and self.number_of(at) is None:
+            if place not in self.body.constants:
+                raise NotUnderstood("a variable that changes")
+            return self.read(self.body.constants[place], depth + 1)
         return super().read_name(at, depth)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -13,7 +14,13 @@ from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, Pa
 from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement, parse_statements
 from hipsynth.tuning.optimize.transformation_plan import Shape
 from hipsynth.tuning.optimize.transformations.halo_tile.affine import AXIS_NAMES, AffineReader
-from hipsynth.tuning.optimize.transformations.lds_tile.tiled_loop import Condition, TiledLoop, make_reader
+from hipsynth.tuning.optimize.transformations.halo_tile.load_guards import find_guards, is_skip, same_guards
+from hipsynth.tuning.optimize.transformations.lds_tile.tiled_loop import (
+    Condition,
+    Definition,
+    TiledLoop,
+    make_reader,
+)
 
 Range = tuple[int, int]  # the least and the largest value
 MOST_HALO = 16  # elements that a window reaches along an axis
@@ -32,12 +39,14 @@ class WindowLoad:
 @dataclass(frozen=True)
 class Window:
     """What a work-item reads of an array. `reach`: the least and the largest offset along x and y; the first load tells
-    where the work-item's own element is."""
+    where the work-item's own element is; `guards`: conditions on the element under which it is read, as written for
+    the first load."""
 
     pointer: str
     type: str
     loads: tuple[WindowLoad, ...]
     reach: tuple[Range, Range]
+    guards: tuple[Condition, ...] = ()
 
     @property
     def halo(self) -> tuple[int, int]:
@@ -46,13 +55,15 @@ class Window:
 
 @dataclass(frozen=True)
 class WindowKernel:
-    """A kernel with windows. `statements`: what it does for a work-item; `variables`: of its loops, with the values
-    that they take; `upper`: the conditions that bound a work-item's number from above, the others bound it from below.
+    """A kernel with windows. `statements`: what it does for a work-item; `constants`: what these define; `variables`:
+    of its loops, with the values that they take; `upper`: the conditions that bound a work-item's number from above,
+    the others bound it from below.
     """
 
     tiling: TiledLoop
     windows: tuple[Window, ...]
     statements: tuple[Statement, ...]
+    constants: tuple[Definition, ...]
     variables: dict[int, Range]
     upper: frozenset[Condition]
 
@@ -77,16 +88,27 @@ class _WindowFinder:
         self.reader.read_before(parse_statements(self.tokens, self.kernel.first, self.kernel.last))
         tiling = self.tiling
         statements = (*([tiling.loop] if tiling.loop.end else []), *tiling.after)
-        if not statements or any(part.kind == "jump" for s in statements for part in s.inner()):
+        parts = [part for statement in statements for part in statement.inner()]
+        skips = sum(is_skip(self.tokens, part) for part in parts)
+        if not statements or sum(part.kind == "jump" for part in parts) > skips:
             raise NotUnderstood("a jump, or nothing that is done")
         self._move_variables(statements)
         variables = dict(self._find_ranges(statements))
         self.affine = AffineReader(self.body, tiling, frozenset(variables))
         upper = frozenset(c for c in tiling.conditions if c.axes and self._bounds_above(c))
-        windows = tuple(self._find_windows(variables))
+        windows = tuple(self._find_windows(statements, variables))
         if not windows:
             raise NotUnderstood("no array of which work-items read windows")
-        return WindowKernel(tiling, windows, statements, variables, upper)
+        return WindowKernel(tiling, windows, statements, tuple(self._list_constants(statements)), variables, upper)
+
+    def _list_constants(self, statements: tuple[Statement, ...]) -> Iterator[Definition]:
+        """The local constants that the statements define."""
+        for place, value in sorted(self.body.constants.items()):
+            if statements[0].start <= value[0] < statements[-1].end:
+                first, at = self.body.find_declared_type(place)
+                words = itertools.takewhile(lambda t: t.start not in self.body.locals, self.tokens[first : at + 1])
+                kind = " ".join(token.text for token in words)
+                yield Definition(place, kind, self.tokens[at].text, value, frozenset({0, 1}))
 
     def _move_variables(self, statements: tuple[Statement, ...]) -> None:
         """Variables that are changed are declared for each work-item, as are those that depend on its number."""
@@ -139,7 +161,7 @@ class _WindowFinder:
 
     # --- loads -------------------------------------------------------------------------------------------------------
 
-    def _find_windows(self, variables: dict[int, Range]) -> Iterator[Window]:
+    def _find_windows(self, statements: tuple[Statement, ...], variables: dict[int, Range]) -> Iterator[Window]:
         first = self.kernel.first
         for parameter in self.kernel.parameters:
             named = [i for i in range(first, self.kernel.last) if self._names(i, parameter.name)]
@@ -148,10 +170,18 @@ class _WindowFinder:
                 continue
             try:
                 window = self._make_window(parameter.name, parameter.base, named, variables)
+                if window is not None:
+                    yield replace(window, guards=self._read_guards(statements, window))
             except NotUnderstood:
                 continue
-            if window is not None:
-                yield window
+
+    def _read_guards(self, statements: tuple[Statement, ...], window: Window) -> tuple[Condition, ...]:
+        """The guards of a window. Raises NotUnderstood where its loads have different ones."""
+        guards = [find_guards(self.affine, statements, load.span[0]) for load in window.loads]
+        offsets = [load.offsets for load in window.loads]
+        if not same_guards(self.affine, list(zip(guards, offsets, strict=True))):
+            raise NotUnderstood("loads of one window under different conditions")
+        return tuple(guards[0])
 
     def _names(self, at: int, name: str) -> bool:
         return self.tokens[at].text == name and self.body.local(self.tokens[at]) < 0

@@ -80,7 +80,7 @@ class _WindowWriter(GroupWriter):
                 f"[{height}][{width}]",
                 [self._write_for("line", 1, height), self._write_for("column", 0, width)],
             )
-        places = self._named(first.span)
+        places = self._named(first.span).union(*(self._named(guard.span) for guard in window.guards))
         shared = {local.place for local in self._shared_definitions}
         names = ("column", "line")
         indices = {
@@ -89,9 +89,11 @@ class _WindowWriter(GroupWriter):
             for axis in (0, 1)
         }
         value = _drop_zeros(self._rewrite(first.span, {**indices, **_STAGING}))
-        inside = [*self._write_definitions(places, {**indices, **_STAGING}, shared)]
+        use = {**indices, **_STAGING}
+        inside = [_drop_zeros(line) for line in self._write_definitions(places, use, shared, self.source.constants)]
         target = f"{window.pointer}_tile" + ("[column]" if len(self.source.axes) == 1 else "[line][column]")
-        needed = " &&\n    ".join(self._write_needed(window))
+        guards = [_drop_zeros(self._write_condition(guard, use)) for guard in window.guards]
+        needed = " &&\n    ".join([*self._write_needed(window), *guards])
         inside.append(f"if ({needed})\n  {target} = {value};" if needed else f"{target} = {value};")
         lines = [f"__shared__ {window.type} {window.pointer}_tile{array};"]
         for depth, loop in enumerate(loops):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -84,19 +84,25 @@ class GroupWriter:
         return apply_edits(unit.text[base:end], edits).decode(errors="surrogateescape")
 
     def _write_definitions(
-        self, places: Iterable[int], indices: Mapping[int, str], known: Iterable[int] = ()
+        self,
+        places: Iterable[int],
+        indices: Mapping[int, str],
+        known: Iterable[int] = (),
+        more: Iterable[Definition] = (),
     ) -> list[str]:
-        """The declarations of local constants, in the order of the source, with those that they are made of."""
-        needed = self._close_over(set(places)) - set(known)
+        """The declarations of local constants, in the order of the source, with those that they are made of; `more`:
+        definitions besides those around the loop."""
+        definitions = [*self.tiling.definitions, *more]
+        needed = self._close_over(set(places), definitions) - set(known)
         return [
             f"{local.type} {local.name} = {self._rewrite(local.value, indices)};"
-            for local in self.tiling.definitions
+            for local in definitions
             if local.place in needed
         ]
 
-    def _close_over(self, places: set[int]) -> set[int]:
+    def _close_over(self, places: set[int], definitions: Sequence[Definition] = ()) -> set[int]:
         """Places of the definitions that these definitions are made of, themselves included."""
-        by_place = {local.place: local for local in self.tiling.definitions}
+        by_place = {local.place: local for local in definitions or self.tiling.definitions}
         waiting, closed = [place for place in places if place in by_place], set()
         while waiting:
             place = waiting.pop()
