@@ -1,5 +1,5 @@
-"""Races are found between work-groups of every dimension, none where each group uses an LDS of its own; and what groups
-tell each other through memory needs fences."""
+"""Races are found between work-groups of every dimension, none where each group uses an LDS of its own; barriers need
+waits, and what groups tell each other through memory needs fences."""
 
 from __future__ import annotations
 
@@ -41,6 +41,56 @@ def test_a_race_between_work_groups_is_one_of_memory(grid: str, index: str, raci
     races = list(trial.races)
     assert bool(races) == racing
     assert all("two work-groups, one word: both write (`global_store" in text for text in races)
+
+
+RAW_BARRIER = """#include <hip/hip_runtime.h>
+
+__global__ void turn(const int* in, int* steps, int* out) {{
+  __shared__ int tile[256];
+  const int i = threadIdx.x;
+  {stores}
+  {before}
+  __builtin_amdgcn_s_barrier();
+  {after}
+  out[i] = {load};
+}}
+
+int main() {{
+  int *in, *steps, *out;
+  if (hipMalloc(&in, 1024) || hipMalloc(&steps, 2048) || hipMalloc(&out, 1024)) return 1;
+  if (hipMemset(in, 1, 1024)) return 1;
+  turn<<<1, 256>>>(in, steps, out);
+  return hipDeviceSynchronize() != hipSuccess;
+}}
+"""
+LDS_STORE, LDS_LOAD = "tile[i] = in[i];", "tile[255 - i]"
+STORES, LOAD = "const int value = in[i]; steps[i] = value; steps[256 + i] = 1 + value;", "steps[{}255 - i]"
+# Until no LDS instruction is in flight, no vector memory instruction, or one of them.
+NO_LDS, NO_STORES, ONE_STORE = (f"__builtin_amdgcn_s_waitcnt({count});" for count in ("0xc07f", "0xf70", "0xf71"))
+
+
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
+@pytest.mark.parametrize(
+    ("stores", "load", "before", "after", "racing"),
+    [
+        (LDS_STORE, LDS_LOAD, "", "", True),
+        (LDS_STORE, LDS_LOAD, "", NO_LDS, True),
+        (LDS_STORE, LDS_LOAD, NO_STORES, "", True),
+        (LDS_STORE, LDS_LOAD, NO_LDS, "", False),
+        (STORES, LOAD.format(""), NO_LDS, "", True),
+        (STORES, LOAD.format(""), ONE_STORE, "", False),
+        (STORES, LOAD.format("256 + "), ONE_STORE, "", True),
+        (STORES, LOAD.format("256 + "), NO_STORES, "", False),
+    ],
+)
+def test_a_barrier_orders_what_waves_have_waited_for(
+    arch: str, stores: str, load: str, before: str, after: str, racing: bool
+) -> None:
+    needs.compiler()
+    text = RAW_BARRIER.format(stores=stores, load=load, before=before, after=after)
+    trial = run_trial(text, target_of(arch), Conditions(races=True))
+    assert trial.ok and bool(trial.races) == racing, trial.message
+    assert all("a barrier between, but no wait for the first access" in race for race in trial.races)
 
 
 LAST_GROUP = """#include <hip/hip_runtime.h>

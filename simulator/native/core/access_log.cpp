@@ -1,5 +1,6 @@
 #include "core/access_log.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -21,8 +22,33 @@ void AccessLog::clear() {
   atomics_.clear();
   fences_.clear();
   lds_keys_.clear();
+  flights_.clear();
   pending_.clear();
   time_ = 0;
+}
+
+AccessLog::Flight& AccessLog::flight_of(const Resident& r, Counter counter) {
+  auto& waves = flights_[number_of(r.group->id)];
+  if (waves.size() <= r.index) waves.resize(r.index + 1);
+  return waves[r.index][static_cast<size_t>(counter)];
+}
+
+void AccessLog::issue(const Resident& r, Counter counter) { flight_of(r, counter).begun.push_back(time_); }
+
+void AccessLog::wait(const Resident& r, uint32_t vector, uint32_t lds) {
+  for (const auto& [counter, most] : {std::pair(Counter::vector, vector), std::pair(Counter::lds, lds)}) {
+    Flight& flight = flight_of(r, counter);
+    if (flight.begun.size() <= most) continue;
+    flight.begun.erase(flight.begun.begin(), flight.begun.end() - most);
+    flight.waits.push_back({most == 0 ? time_ : flight.begun.front(), r.group->phase});
+  }
+}
+
+bool AccessLog::ended_before(const Touch& earlier, uint32_t phase) const {
+  const auto& waits = flights_.at(earlier.group)[earlier.wave][static_cast<size_t>(earlier.counter)].waits;
+  const auto wait = std::lower_bound(waits.begin(), waits.end(), earlier.time,
+                                     [](const Flight::Wait& one, uint64_t time) { return one.until < time; });
+  return wait != waits.end() && wait->phase < phase;
 }
 
 void AccessLog::use_device_memory(const Context& c, const Resident& r, const Step& s, Use use, uint64_t address,
@@ -47,11 +73,13 @@ void AccessLog::use_lds(const Context& c, const Resident& r, const Step& s, Use 
 
 void AccessLog::fence(const Resident& r) { fences_[number_of(r.group->id)] = time_ + 1; }
 
-// What puts two accesses in order: a barrier between waves of a group, or atomics by both groups, with fences.
+// What puts two accesses in order: a barrier between waves of a group, if the first one has waited for its access
+// before it, or atomics by both groups, with fences.
 AccessLog::Order AccessLog::order_of(const Touch& earlier, const Touch& now) const {
   if (!earlier.done || (earlier.atomic && now.atomic)) return Order::ordered;
-  if (earlier.group == now.group && ((earlier.wave == now.wave && !earlier.shared) || earlier.phase != now.phase)) {
-    return Order::ordered;
+  if (earlier.group == now.group) {
+    if (earlier.wave == now.wave && !earlier.shared) return Order::ordered;
+    if (earlier.phase != now.phase && ended_before(earlier, now.phase)) return Order::ordered;
   }
   const auto both_since = [&](const std::unordered_map<uint64_t, uint64_t>& times) {
     const auto theirs = times.find(earlier.group), ours = times.find(now.group);
@@ -65,7 +93,8 @@ AccessLog::Order AccessLog::order_of(const Touch& earlier, const Touch& now) con
 void AccessLog::use_word(const Context& c, const Resident& r, const Step& s, Use use, uint64_t key, const uint8_t* at,
                          uint32_t bytes) {
   Word& word = words_[key];
-  const Touch now{number_of(r.group->id), ++time_, r.index, r.group->phase, true, use == Use::atomic, false};
+  const Counter counter = s.inst->op->unit == Unit::vmem ? Counter::vector : Counter::lds;
+  const Touch now{number_of(r.group->id), ++time_, r.index, r.group->phase, counter, true, use == Use::atomic, false};
   // Who reads a word that atomics change finds what was there before or after one of them.
   const bool tests = use == Use::read && word.write.atomic;
   if (!tests && order_of(word.write, now) != Order::ordered) {
@@ -91,7 +120,9 @@ void AccessLog::add_race(const Context& c, const Step& s, const Touch& earlier, 
   const Code& code = c.program.module->code();
   const auto index = static_cast<size_t>(s.inst - code.insts.data());
   std::string text = "kernel " + c.kernel.name + ", ";
-  text += earlier.group == now.group ? "two waves of a group, no barrier between" : "two work-groups";
+  text += earlier.group != now.group   ? "two work-groups"
+          : earlier.phase == now.phase ? "two waves of a group, no barrier between"
+                                       : "two waves of a group, a barrier between, but no wait for the first access";
   text += std::string(", one ") + (bytes == 4 ? "word" : "byte") + ": ";
   text += *what != 0 ? what : "one writes, the other reads";
   if (index < code.text.size()) text += " (`" + code.text[index] + "`)";

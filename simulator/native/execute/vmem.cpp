@@ -472,6 +472,7 @@ void execute_vector_memory(Context& c, Resident& r, const Step& s) {
     return;
   }
   if (r.wave.exec() == 0) return;
+  if (c.accesses) c.accesses->issue(r, AccessLog::Counter::vector);
   if (m.space == MemSpace::flat) return execute_flat(c, r, s);
   if (m.space == MemSpace::image) return execute_image(c, r, s);
   const Operands o = operands_of(in);

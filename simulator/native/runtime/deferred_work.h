@@ -32,8 +32,8 @@ class DeferredWork {
   // Runs the operations with these numbers, after all that they come after. Returns the first error.
   hipError_t run_through(std::vector<uint64_t> numbers, const Execute& execute);
   hipError_t run_all(const Execute& execute);
-  // Whether one of the operations with these numbers has not run, and the program has not asked so since the last one of
-  // them was added. Asking again says no, so that who asks until work is done waits for it.
+  // Whether one of the operations with these numbers has not run, and the program has not asked so since the last one
+  // of them was added. Asking again says no, so that who asks until work is done waits for it.
   bool first_query_of_pending(const std::vector<uint64_t>& numbers);
   uint64_t running() const { return running_; }  // the number of the operation that runs; 0 if none does
 

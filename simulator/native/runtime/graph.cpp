@@ -94,8 +94,8 @@ hipGraphExec::Step* find_step(hipGraphExec_t executable, hipGraphNode_t wanted) 
 
 namespace {
 
-// Orders nodes anew, with two that do not wait for each other the other way round where that is possible: the nodes that
-// were added last come first, each behind all that it waits for. `nodes` are in topological order.
+// Orders nodes anew, with two that do not wait for each other the other way round where that is possible: the nodes
+// that were added last come first, each behind all that it waits for. `nodes` are in topological order.
 std::vector<hipGraphNode*> put_youngest_first(const std::vector<hipGraphNode*>& nodes) {
   std::vector<hipGraphNode*> order;
   std::set<const hipGraphNode*> placed;
