@@ -57,7 +57,7 @@ def measure_rate(device: SimDevice, *launch: Any) -> float:
 
 def measure_rates(name: str, scratch: Path) -> dict[str, float]:
     """Millions of wave-instructions per second, by kernel."""
-    device = SimDevice(name, SOURCE, scratch)
+    device = SimDevice(name, SOURCE, scratch, reuse=False)
     a, b = (device.core.allocate(8 * ELEMENTS) for _ in range(2))
     rates = {kernel: measure_rate(device, kernel, (1216,), (256,), "Qi", a, steps) for kernel, steps in STEPS.items()}
     rates["streaming"] = measure_rate(device, "streaming", (ELEMENTS // 256,), (256,), "QQi", a, b, ELEMENTS)
@@ -97,7 +97,7 @@ def extract_kernel_words(disassembly: str, kernel: str) -> list[int]:
 
 def measure_tinygrad(checkout: Path, scratch: Path) -> float:
     """Millions of wave-instructions per second of one wave of the `alu` kernel. Asserts that the results agree."""
-    device = SimDevice("mi250", SOURCE, scratch)
+    device = SimDevice("mi250", SOURCE, scratch, reuse=False)
     text = next(scratch.glob("gfx90a/*.s")).read_text()
     body = text.split("<alu>:\n")[1].split("s_endpgm")[0]
     base = re.search(r"s_load_dword\w* s\S+, s\[(\d+):", body)
@@ -148,7 +148,7 @@ def time_mgpusim(checkout: Path, *options: str) -> float:
 
 def time_vector_add(scratch: Path) -> float:
     """CPU seconds of one dispatch of the same addition in this simulator, best of REPEATS."""
-    device = SimDevice("mi300x", SOURCE, scratch)
+    device = SimDevice("mi300x", SOURCE, scratch, reuse=False)
     a, b, c = (device.core.allocate(4 * ELEMENTS) for _ in range(3))
     best = float("inf")
     for _ in range(REPEATS):
