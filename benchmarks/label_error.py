@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hipsynth.core.errors import PartialFailure
 from hipsynth.core.store import Corpus
 from hipsynth.profiling.metrics.definitions import answer_ids, is_hit_rate
 from hipsynth.profiling.metrics.uncertainty import DURATION, END_STATE, metric_error_bounds
@@ -122,7 +123,9 @@ def make_corpora(folder: Path, count: int, seed: int) -> tuple[Path, Path]:
     """The programs' corpora, sampled and in full."""
 
     def run_synth(*words: str) -> None:
-        subprocess.run([sys.executable, "-m", "hipsynth.cli.main", *words], check=True, stdout=sys.stderr)
+        process = subprocess.run([sys.executable, "-m", "hipsynth.cli.main", *words], check=False, stdout=sys.stderr)
+        if process.returncode != PartialFailure.exit_code:  # then the other programs have labels
+            process.check_returncode()
 
     programs, sampled, exact = str(folder / "programs"), folder / "sampled", folder / "exact"
     run_synth("generate", "--count", str(count), "--seed", str(seed), "--out", programs)

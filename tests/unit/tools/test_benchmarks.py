@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import sim_speed
+from benchmarks import label_error, sim_speed
 
 
 class CountingDevice:
@@ -32,3 +33,18 @@ def test_every_timed_launch_of_the_simulator_is_executed(monkeypatch: pytest.Mon
     monkeypatch.setattr("time.process_time", lambda: float(next(ticks)))
     assert sim_speed.measure_rates("mi250", Path()) == dict.fromkeys([*sim_speed.STEPS, "streaming"], 1.0)
     assert sim_speed.time_vector_add(Path()) == 1
+
+
+def test_corpora_in_which_some_programs_have_no_label_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes = {"generate": 0, "profile": 5}
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(command, codes[command[3]])
+
+    monkeypatch.setattr("subprocess.run", run)
+    assert label_error.make_corpora(tmp_path, 2, 1) == (tmp_path / "sampled", tmp_path / "exact")
+    codes["profile"] = 1
+    with pytest.raises(subprocess.CalledProcessError):
+        label_error.make_corpora(tmp_path, 2, 1)
