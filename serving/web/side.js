@@ -10,12 +10,13 @@ const SETTINGS = ["device", "flags", "arguments"];
 const QUIET_MS = 900; // without a keystroke before a program is executed, or a script is run to predict it
 const SCRIPT = "kernel.py"; // what a script is called
 const BROWSER = Array.from(crypto.getRandomValues(new Uint32Array(4)), (n) => n.toString(16)).join("");
+let sides = 0; // that this page ever had: one that is added again is another document to the server
 
 export class Side {
   /** `changed` is called whenever there are new figures; `limit` gives the seconds up to which programs execute by themselves,
    * `budget` those of a search. */
   constructor(name, options, changed, limit, budget) {
-    Object.assign(this, { name, options, changed, limit, budget, version: 0, predicted: null, executed: null, asked: null, running: null, stale: false });
+    Object.assign(this, { document: `${BROWSER}-${sides++}`, name, options, changed, limit, budget, version: 0, predicted: null, executed: null, asked: null, running: null, stale: false });
     this.element = document.importNode(document.getElementById("side").content.firstElementChild, true);
     const find = (selector) => this.element.querySelector(selector);
     this.parts = Object.fromEntries(["device", "flags", "arguments", "example", "flag-set", "execute", "optimize", "swizzle", "stop", "other", "state", "notes", "diagnostics"]
@@ -107,7 +108,7 @@ export class Side {
   }
 
   body() {
-    return { ...this.question(), document: `${BROWSER}-${this.name}`, version: this.version };
+    return { ...this.question(), document: this.document, version: this.version };
   }
 
   edited() {

@@ -136,6 +136,20 @@ def test_two_versions_side_by_side_by_keyboard(page: Any) -> None:
     assert page.locator("#roofline .point:focus").count() == 1
 
 
+@pytest.mark.parametrize("page", ["light"], indirect=True)
+def test_a_program_that_is_removed_and_added_again_is_predicted(page: Any) -> None:
+    executed(page)
+    second = page.get_by_label("Program B", exact=True)
+    page.get_by_role("button", name="Compare with a copy").click()
+    write(page, text_of(page, 1).replace("saxpy", "second"), 1)
+    second.locator(".state", has_text="predicted").wait_for()
+    page.get_by_role("button", name="Remove B").click()
+    page.get_by_role("button", name="Compare with a copy").click()
+    state = second.locator(".state")
+    until(page, lambda: state.inner_text() not in ("", "predicting"))
+    assert "predicted" in state.inner_text() or "execut" in state.inner_text()
+
+
 def test_a_triton_script_from_its_text_to_executed_lines(page: Any) -> None:
     needs.package("triton")
     executed(page)
