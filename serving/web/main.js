@@ -116,7 +116,9 @@ function labels() {
     side.parts.other.textContent = sides.length === 1 ? "Compare with a copy" : `Remove ${side.name}`;
     side.parts.other.onclick = () => {
       if (sides.length === 1) return add("B", side.inputs).editor.focus();
-      sides.splice(index, 1)[0].element.remove();
+      sides.splice(index, 1);
+      side.close();
+      side.element.remove();
       sides[0].rename("A");
       labels();
       redraw();

@@ -111,13 +111,18 @@ export class Side {
     return { ...this.question(), document: this.document, version: this.version };
   }
 
-  edited() {
+  /** Ends all work on the text as it was. A side that leaves the page is closed, too. */
+  close() {
     this.version += 1;
     this.asked?.abort();
     this.running?.abort();
     this.proposal.hide();
     clearTimeout(this.soon);
     clearTimeout(this.later);
+  }
+
+  edited() {
+    this.close();
     this.age(Boolean(this.source.trim() && this.predicted));
     if (!this.source.trim()) {
       this.predicted = this.executed = null;

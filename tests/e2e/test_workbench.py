@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import needs
 import pytest
@@ -148,6 +149,20 @@ def test_a_program_that_is_removed_and_added_again_is_predicted(page: Any) -> No
     state = second.locator(".state")
     until(page, lambda: state.inner_text() not in ("", "predicting"))
     assert "predicted" in state.inner_text() or "execut" in state.inner_text()
+
+
+@pytest.mark.parametrize("page", ["light"], indirect=True)
+def test_work_on_a_program_ends_with_it(page: Any) -> None:
+    executed(page)
+    page.get_by_label("Execute programs").fill("0")
+    page.get_by_role("button", name="Compare with a copy").click()
+    page.get_by_label("Program B", exact=True).locator(".state", has_text="predicted").wait_for()
+    sent: list[tuple[str, str]] = []
+    page.on("request", lambda request: sent.append((request.method, urlsplit(request.url).path)))
+    page.get_by_label("Program B", exact=True).get_by_role("button", name="Optimize").click()
+    until(page, lambda: any(path.startswith("/v1/jobs/") for _, path in sent))
+    page.get_by_role("button", name="Remove B").click()
+    until(page, lambda: any(method == "DELETE" for method, _ in sent))
 
 
 def test_a_triton_script_from_its_text_to_executed_lines(page: Any) -> None:
