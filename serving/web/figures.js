@@ -5,7 +5,7 @@ import { significant } from "./roofline.js";
 
 /** A kernel's name without return type, namespaces, template and function arguments. */
 export function baseName(name) {
-  return name.split("(")[0].split("<")[0].split(" ").pop().split("::").pop();
+  return name.replaceAll("(anonymous namespace)::", "").split("(")[0].split("<")[0].split(" ").pop().split("::").pop();
 }
 
 const element = (tag, text = "", attributes = {}) => {

@@ -165,6 +165,16 @@ def test_work_on_a_program_ends_with_it(page: Any) -> None:
     until(page, lambda: any(method == "DELETE" for method, _ in sent))
 
 
+@pytest.mark.parametrize("page", ["light"], indirect=True)
+def test_a_kernel_without_a_named_namespace_has_one_row_of_figures(page: Any) -> None:
+    executed(page)
+    write(page, text_of(page).replace("__global__", "namespace { __global__").replace("int main", "}\nint main"))
+    line = page.locator("#durations", has_text="us executed").filter(has_text="us predicted")
+    page.locator("#durations", has_text="us executed").wait_for(state="detached")
+    line.wait_for()
+    assert page.locator("#kernel option").all_inner_texts() == ["saxpy"]
+
+
 def test_a_triton_script_from_its_text_to_executed_lines(page: Any) -> None:
     needs.package("triton")
     executed(page)
