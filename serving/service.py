@@ -306,7 +306,8 @@ def _is_repeatable(kind: str, document: JsonObject) -> bool:
         kernels = [kernel for result in from_json(PredictDocument, document).results for kernel in result.kernels]
         return not any(kernel.reason_code in MAY_PASS for kernel in kernels)
     if kind == "optimize":
-        return from_json(OptimizeDocument, document["report"]).ended is not SearchEnd.CLOCK
+        report = from_json(OptimizeDocument, document["report"])
+        return report.ended is not SearchEnd.CLOCK and not report.late
     if kind == "verify":
         return from_json(VerifyDocument, document).verified is True
     return all(result.status == RunStatus.OK for result in from_json(ProfileDocument, document).results)

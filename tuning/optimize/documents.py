@@ -162,12 +162,12 @@ class KernelGain:
 class OptimizeDocument(TabularDocument):
     """The document of `synth optimize --json`. `reason`: why its `status` is not "improved". `step`: the last of the
     steps that led to the result; `uncertainty`: of the speed-up, relative; `refused`: why work-items of a kernel cannot
-    be assigned otherwise. `ended`: what ended the search; `shapes`: the speed-up at each shape that was timed, of an
-    improved program; `holds`: nothing is lost at those of them with about as much work; `dispatch`: kernels that are
-    changed for some sizes alone -> for which. `left_out`: analyses that failed by a fault of their own -> the error.
-    `limited`: kernels whose order of groups stays, as do loops that groups could share, or launches that could be
-    joined -> why. `llm`: with --llm. Of Python scripts (`language` "triton"): `gains` by kernel, and `refusals`, the
-    codes of `refused`."""
+    be assigned otherwise. `ended`: what ended the search; `late`: its clock ran out before the last check, so that a
+    faster machine may answer otherwise; `shapes`: the speed-up at each shape that was timed, of an improved program;
+    `holds`: nothing is lost at those of them with about as much work; `dispatch`: kernels that are changed for some
+    sizes alone -> for which. `left_out`: analyses that failed by a fault of their own -> the error. `limited`: kernels
+    whose order of groups stays, as do loops that groups could share, or launches that could be joined -> why. `llm`:
+    with --llm. Of Python scripts (`language` "triton"): `gains` by kernel, and `refusals`, the codes of `refused`."""
 
     path: str
     arch: str
@@ -189,6 +189,7 @@ class OptimizeDocument(TabularDocument):
     dispatch: Mapping[str, str]
     left_out: Mapping[str, str] = field(default_factory=dict)
     limited: Mapping[str, Reason] = field(default_factory=dict)
+    late: bool = False
     llm: ModelRun | None = None
     patched: str | None
     language: str = "hip"

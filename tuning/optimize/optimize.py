@@ -84,6 +84,7 @@ class OptimizeResult:
     uncertainty: float = 0.0  # of the speed-up, relative
     step: int = -1  # the last of the steps that led to the result
     ended: SearchEnd = SearchEnd.NOTHING_LEFT
+    late: bool = False  # the clock had run out, which leaves out checks and shapes
     shapes: tuple[ShapeSpeedup, ...] = ()
     guards: Mapping[str, SizeGuard] = field(default_factory=dict)
     language: str = "hip"
@@ -126,6 +127,7 @@ class OptimizeResult:
             refused=self.refused,
             budget_spent_s=round(self.spent_s, 2),
             ended=self.ended,
+            late=self.late,
             holds=self.holds,
             shapes=self.shapes,
             dispatch={kernel: guard.condition for kernel, guard in self.guards.items()},
@@ -285,7 +287,7 @@ def _build_result(
     unsure = ratio_uncertainty(*timed) if timed and best else 0.0
     return OptimizeResult(status, reason, before, after, verification, tuple(search.steps), text, "".join(lines),
                      search.spent_s, refused, unsure, best.step if best else -1, search.ended,
-                     left_out=search.faults.failed, limited=limited)  # fmt: skip
+                     search.clock.late, left_out=search.faults.failed, limited=limited)  # fmt: skip
 
 
 def _list_limited(program: ParsedProgram, first: CandidateMeasurement) -> dict[str, Reason]:

@@ -396,16 +396,23 @@ def test_a_verification_is_a_job_and_only_a_sure_answer_is_kept() -> None:
     run(test)
 
 
-@pytest.mark.parametrize(("kind", "ended", "kept"), [("optimize", "nothing_left", True), ("optimize", "clock", False)])
+@pytest.mark.parametrize(
+    ("kind", "ended", "late", "kept"),
+    [
+        ("optimize", "nothing_left", False, True),
+        ("optimize", "clock", False, False),
+        ("optimize", "budget", True, False),
+    ],
+)
 def test_a_search_is_a_job_with_a_budget_and_is_kept_unless_the_clock_ended_it(
-    kind: str, ended: str, kept: bool
+    kind: str, ended: str, late: bool, kept: bool
 ) -> None:
     async def test() -> None:
         async def work(asked: str, body: Mapping[str, Any]) -> dict[str, Any]:
             assert asked == kind and (body["source"], body["budget_s"]) == (BODY["source"], 90.0)
             return answer
 
-        report = document_samples.optimize_document(SearchEnd(ended))
+        report = document_samples.optimize_document(SearchEnd(ended), late=late)
         answer = document_json(ImprovedProgram(report=report, source="faster", diff="+faster", assumed=()))
         bench = ServerBench(work, search_s=90.0)
         for _ in range(2):

@@ -372,6 +372,7 @@ def _build_result(
     return OptimizeResult(
         status, reason, before.duration_ns, after.duration_ns, verification, tuple(search.steps), text,
         "".join(lines), search.spent_s, {name: refusal.text for name, refusal in refusals.items()}, unsure, best.step,
-        search.ended, language="triton", gains=gains if status == SearchStatus.IMPROVED else (),
+        search.ended, search.clock.late, language="triton",
+        gains=gains if status == SearchStatus.IMPROVED else (),
         refusals={name: refusal.code for name, refusal in refusals.items()},
     )  # fmt: skip
