@@ -179,20 +179,15 @@ def optimize_program(request: OptimizeRequest, say: Callable[[str], None] = lamb
             break
     verification = Verification((verifier.quick(request.text),))
     first = states[-1].found
-    reason = _explain_unchanged(search, failure, clock.late)
+    reason = explain_unchanged(search.steps, search.ended, failure, clock.late)
     return _build_result(SearchStatus.UNCHANGED, reason, (first, first), search, verification, request.text, refused)
 
 
-def explain_empty_search(ended: SearchEnd) -> str:
-    """Why a program stays as it is, if nothing was tried."""
-    return f"nothing was tried: {_WHY_NOTHING[ended]}"
-
-
-def _explain_unchanged(search: Search, failure: str, late: bool) -> str:
-    """Why the program stays as it is; `failure`: of the fastest one's checks, `late`: whether the clock ended them."""
-    if not search.steps:
-        return explain_empty_search(search.ended)
-    faster = sum(step.kept for step in search.steps)
+def explain_unchanged(steps: Sequence[SearchStep], ended: SearchEnd, failure: str, late: bool) -> str:
+    """Why a program stays as it is; `failure`: of the fastest one's checks, `late`: whether the clock ended them."""
+    if not steps:
+        return f"nothing was tried: {_WHY_NOTHING[ended]}"
+    faster = sum(step.kept for step in steps)
     if faster and late:
         return f"the clock ended before a faster program was verified ({faster} were found); give it more with --clock"
     if failure:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from fake_tuning import TEXT, parsed, without_simulator
@@ -30,6 +32,7 @@ from hipsynth.tuning.optimize.evaluate import (
     measurement_of_trial,
 )
 from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
+from hipsynth.tuning.optimize.scripts.optimize_script import ScriptSearch, ScriptState
 from hipsynth.tuning.optimize.search import Search
 from hipsynth.tuning.optimize.verification.verify import Verification
 from hipsynth.tuning.trial import Trial, target_of
@@ -46,6 +49,10 @@ def timings(precise: dict[str, CandidateMeasurement], exact: dict[str, Candidate
     made = ConfirmedTimings(target_of("gfx942"), (), None, Clock())
     made.precise, made.exact = precise.__getitem__, exact.__getitem__
     return made
+
+
+def passing(passed: bool) -> Verification:
+    return Verification((VerificationCheck("outputs_equal", passed),))
 
 
 def test_states_that_may_be_the_fastest_are_timed_again() -> None:
@@ -178,6 +185,17 @@ def test_a_faster_program_that_was_not_verified_is_no_program_that_was_not_found
     answer = optimize_program(OptimizeRequest(TEXT, target_of("gfx942"), 30.0))
     assert answer.status == "unchanged" and answer.text == TEXT and any(step.kept for step in answer.steps)
     assert reason in answer.reason and answer.late == late
+
+
+@pytest.mark.parametrize(("late", "verified"), [(False, ["one", "two", "three"]), (True, ["one"])])
+def test_the_clock_ends_the_verification_of_scripts(late: bool, verified: list[str]) -> None:
+    checked: list[str] = []
+    fake: Any = SimpleNamespace(full=lambda text: checked.append(text) or passing(text == "three"), late=late)
+    search = ScriptSearch(fake, fake, fake, fake, fake, lambda line: None)
+    states = [ScriptState(text, timed(1.0, 0.0)) for text in ("one", "two", "three", "four")]
+    best, verification = search.verify_states(states)
+    assert checked == verified and verification == passing(not late)
+    assert best == (None if late else states[2])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hipsynth.core.errors import BadInput
@@ -29,7 +29,7 @@ from hipsynth.tuning.optimize.evaluate import (
     measurement_of_trial,
 )
 from hipsynth.tuning.optimize.group_order import count_chiplets, list_mappings, worthwhile_kernels
-from hipsynth.tuning.optimize.optimize import OptimizeResult, explain_empty_search
+from hipsynth.tuning.optimize.optimize import OptimizeResult, explain_unchanged
 from hipsynth.tuning.optimize.scripts.chosen_configuration import (
     AUTOTUNE,
     PinnedScript,
@@ -163,6 +163,20 @@ class ScriptSearch:
                         break
         return states[:0:-1]
 
+    def verify_states(self, states: Sequence[ScriptState]) -> tuple[ScriptState | None, Verification]:
+        """The first of some states that passes every check, with its checks, or None with those of the first one. The
+        clock ends this."""
+        first = Verification(())
+        for state in states:
+            verification = self.verifier.full(state.text)
+            self.say(f"verified: {verification.failure or 'every check passed'}")
+            if verification.passed:
+                return state, verification
+            first = first if first.checks else verification
+            if self.clock.late:
+                break
+        return None, first
+
     def _is_over(self) -> bool:
         if self.spent_s >= self.request.budget_s:
             self.ended = SearchEnd.BUDGET
@@ -284,13 +298,11 @@ def optimize_script(
     if unusable or not any(search.parameters.values()):
         reason = unusable or "; ".join(f"{name}: {refusal.text}" for name, refusal in refusals.items())
         return result(SearchStatus.REFUSED, reason, origin, Verification(()))
-    for state in search.run(origin):
-        verification = verifier.full(state.text)
-        say(f"verified: {verification.failure or 'every check passed'}")
-        if verification.passed:
-            return result(SearchStatus.IMPROVED, "", state, verification)
-    tried = any(step.transformation != AUTOTUNE for step in search.steps)
-    reason = "nothing that was tried is faster and correct" if tried else explain_empty_search(search.ended)
+    best, verification = search.verify_states(search.run(origin))
+    if best is not None:
+        return result(SearchStatus.IMPROVED, "", best, verification)
+    steps = [step for step in search.steps if step.transformation != AUTOTUNE]
+    reason = explain_unchanged(steps, search.ended, verification.failure, clock.late)
     return result(SearchStatus.UNCHANGED, reason, origin, Verification(()))
 
 
