@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from hipsynth.tuning.optimize.confirm import is_certain_gain, ratio_uncertainty
 from hipsynth.tuning.optimize.documents import SearchStatus, SearchStep, StepOutcome
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, changed_metrics
 from hipsynth.tuning.optimize.optimize import OptimizeResult
@@ -30,7 +31,7 @@ def choose_answer(session: ToolSession, refused: dict[str, str], say: Callable[[
     faster = [
         (version, measurement)
         for version, measurement in measured
-        if measurement.ok and 0 < measurement.duration_ns <= _least_duration(before)
+        if measurement.ok and measurement.duration_ns and is_certain_gain(before, measurement)
     ]
     verifier = session.prepare_verifier("v0")
     reasons: dict[str, str] = {}
@@ -50,15 +51,12 @@ def choose_answer(session: ToolSession, refused: dict[str, str], say: Callable[[
     text, after = (best[0].text, best[1].duration_ns) if best else (original.text, before.duration_ns)
     lines = difflib.unified_diff(original.text.splitlines(True), text.splitlines(True), "original", "optimized")
     last = [version.name for version, _ in measured].index(best[0].name) if best else -1
+    unsure = ratio_uncertainty(before, best[1]) if best else 0.0
     return OptimizeResult(status, reason, before.duration_ns, after, passed, steps, text, "".join(lines),
-                     session.seconds, refused, step=last)  # fmt: skip
+                     session.seconds, refused, unsure, last)  # fmt: skip
 
 
 NOTHING_FASTER = "nothing that the model made is faster and correct"
-
-
-def _least_duration(before: CandidateMeasurement) -> float:
-    return (1 - LEAST_RELATIVE_GAIN) * before.duration_ns
 
 
 def _search_steps(
@@ -70,7 +68,8 @@ def _search_steps(
     for number, (version, measurement) in enumerate(measured):
         parent = session.versions.get(version.parent, session.versions["v0"])
         before = session.measure(replace(parent, arguments=session.versions["v0"].arguments))
-        is_step = measurement.ok and measurement.duration_ns <= _least_duration(before) and version.name not in reasons
+        least_ns = (1 - LEAST_RELATIVE_GAIN) * before.duration_ns
+        is_step = measurement.ok and measurement.duration_ns <= least_ns and version.name not in reasons
         if not measurement.ok:
             outcome, reason = StepOutcome.FAILED, f"it fails: {measurement.reason}"
         elif version.name in reasons:

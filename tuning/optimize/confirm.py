@@ -77,6 +77,12 @@ def ratio_uncertainty(measurement: CandidateMeasurement, other: CandidateMeasure
     return math.hypot(measurement.error, other.error)
 
 
+def is_certain_gain(before: CandidateMeasurement, after: CandidateMeasurement) -> bool:
+    """Whether a program is faster by more than the least gain that counts, and what sampling leaves open."""
+    least = 1 + LEAST_RELATIVE_GAIN + ratio_uncertainty(before, after)
+    return after.duration_ns * least <= before.duration_ns
+
+
 def time_checked_shapes(verifier: Verifier, text: str, timed: Pair) -> tuple[ShapeSpeedup, ...]:
     """The speed-up of a verified program at the shape that was asked for, and at those where its outputs were
     compared."""

@@ -17,6 +17,7 @@ from hipsynth.tuning.optimize.candidates import SearchState, launch_blocks
 from hipsynth.tuning.optimize.confirm import (
     ConfirmedTimings,
     Pair,
+    is_certain_gain,
     join_shapes,
     list_losses,
     ratio_uncertainty,
@@ -34,7 +35,7 @@ from hipsynth.tuning.optimize.documents import (
 )
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.evaluate import RUN_TIME_S, CandidateMeasurement, Evaluator
-from hipsynth.tuning.optimize.search import LEAST_RELATIVE_GAIN, Search
+from hipsynth.tuning.optimize.search import Search
 from hipsynth.tuning.optimize.shape_dispatch import SizeGuard, choose_guard
 from hipsynth.tuning.optimize.text_guard import find_changed_kernel
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
@@ -212,8 +213,8 @@ def _list_gains(
     lose, a program that keeps the original there stands in for them."""
     losing: list[Gain] = []
     for state in timings.rank_states(states[:-1]):
-        timed = before, after = timings.confirm_pair(verifier.original, states[-1].found, state)
-        if after.duration_ns * (1 + LEAST_RELATIVE_GAIN + ratio_uncertainty(before, after)) > before.duration_ns:
+        timed = timings.confirm_pair(verifier.original, states[-1].found, state)
+        if not is_certain_gain(*timed):
             continue
         gain = state, timed, time_drawn_shapes(verifier, state.text, timed, timings.clock)
         if list_losses(gain[2]) and not timings.clock.late:

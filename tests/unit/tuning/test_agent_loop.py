@@ -109,6 +109,15 @@ def test_a_wrong_program_that_the_model_praises_is_not_the_answer(tmp_path: Path
     assert driven(forgetful, tmp_path / "other.jsonl")[0].found.status == "unchanged"
 
 
+def test_a_gain_that_sampling_leaves_open_is_not_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measure_roughly(evaluator: Evaluator, text: str) -> CandidateMeasurement:
+        found = measure(evaluator, text)
+        return replace(found, kernels=tuple(replace(kernel, error=0.8) for kernel in found.kernels))
+
+    monkeypatch.setattr(Evaluator, "__call__", measure_roughly)
+    assert driven(APPLY, tmp_path / "run.jsonl")[0].found.status == "unchanged"
+
+
 def test_programs_are_timed_with_the_arguments_of_the_original(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model cannot make its program faster by compiling it for a smaller run."""
 

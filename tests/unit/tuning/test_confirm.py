@@ -193,9 +193,16 @@ def test_the_clock_ends_the_verification_of_scripts(late: bool, verified: list[s
     fake: Any = SimpleNamespace(full=lambda text: checked.append(text) or passing(text == "three"), late=late)
     search = ScriptSearch(fake, fake, fake, fake, fake, lambda line: None)
     states = [ScriptState(text, timed(1.0, 0.0)) for text in ("one", "two", "three", "four")]
-    best, verification = search.verify_states(states)
+    best, verification = search.verify_gains(ScriptState("", timed(2.0, 0.0)), states)
     assert checked == verified and verification == passing(not late)
     assert best == (None if late else states[2])
+
+
+def test_a_script_is_faster_by_more_than_sampling_leaves_open() -> None:
+    fake: Any = SimpleNamespace(full=lambda text: passing(True), late=False)
+    search = ScriptSearch(fake, fake, fake, fake, fake, lambda line: None)
+    states = [ScriptState("unsure", timed(100.0, 0.2)), ScriptState("sure", timed(101.0, 0.05))]
+    assert search.verify_gains(ScriptState("", timed(110.0, 0.0)), states)[0] == states[1]
 
 
 @pytest.mark.parametrize(

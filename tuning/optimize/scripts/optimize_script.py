@@ -13,6 +13,7 @@ from hipsynth.core.reasons import Reason
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.source.triton_source import TritonSource, iterate_calls, read_default_arguments, read_triton_source
 from hipsynth.tuning.optimize.candidates import LEAST_TUNED_SHARE
+from hipsynth.tuning.optimize.confirm import is_certain_gain, ratio_uncertainty
 from hipsynth.tuning.optimize.documents import (
     KernelGain,
     SearchEnd,
@@ -163,11 +164,15 @@ class ScriptSearch:
                         break
         return states[:0:-1]
 
-    def verify_states(self, states: Sequence[ScriptState]) -> tuple[ScriptState | None, Verification]:
-        """The first of some states that passes every check, with its checks, or None with those of the first one. The
-        clock ends this."""
+    def verify_gains(
+        self, origin: ScriptState, states: Sequence[ScriptState]
+    ) -> tuple[ScriptState | None, Verification]:
+        """The first of the states that are surely faster which passes every check, with its checks, or None with those
+        of the first one. The clock ends this."""
         first = Verification(())
         for state in states:
+            if not is_certain_gain(origin.timed, state.timed):
+                continue
             verification = self.verifier.full(state.text)
             self.say(f"verified: {verification.failure or 'every check passed'}")
             if verification.passed:
@@ -298,7 +303,7 @@ def optimize_script(
     if unusable or not any(search.parameters.values()):
         reason = unusable or "; ".join(f"{name}: {refusal.text}" for name, refusal in refusals.items())
         return result(SearchStatus.REFUSED, reason, origin, Verification(()))
-    best, verification = search.verify_states(search.run(origin))
+    best, verification = search.verify_gains(origin, search.run(origin))
     if best is not None:
         return result(SearchStatus.IMPROVED, "", best, verification)
     steps = [step for step in search.steps if step.transformation != AUTOTUNE]
@@ -380,7 +385,7 @@ def _build_result(
         )
         for kernel in before.kernels if (other := _time_of(after, kernel.name)) is not None
     )  # fmt: skip
-    unsure = (before.error**2 + after.error**2) ** 0.5 if best is not origin else 0.0
+    unsure = ratio_uncertainty(before, after) if best is not origin else 0.0
     return OptimizeResult(
         status, reason, before.duration_ns, after.duration_ns, verification, tuple(search.steps), text,
         "".join(lines), search.spent_s, {name: refusal.text for name, refusal in refusals.items()}, unsure, best.step,
