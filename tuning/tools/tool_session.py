@@ -20,7 +20,7 @@ from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator
 from hipsynth.tuning.optimize.optimize import duration_predictor
 from hipsynth.tuning.optimize.source_changes import MOST_CHANGES, list_source_changes
 from hipsynth.tuning.optimize.transformation_plan import Move, Plans, TransformationPlan
-from hipsynth.tuning.optimize.verification.check_sizes import Arguments
+from hipsynth.tuning.optimize.verification.check_sizes import Arguments, candidate_arguments
 from hipsynth.tuning.optimize.verification.verify import Verification, Verifier
 from hipsynth.tuning.optimize.verification.verify_change import PATIENT_S, prepare_verifier
 
@@ -81,7 +81,7 @@ class ToolSession:
         self._evaluations: dict[tuple[str, Arguments], CandidateMeasurement] = {}
         self._predictions: dict[tuple[str, Arguments], float | None] = {}
         self._parsed: dict[str, ParsedProgram] = {}
-        self._verifiers: dict[str, Verifier] = {}
+        self._verifiers: dict[tuple[str, Arguments], Verifier] = {}
         self._verified: dict[tuple[str, str, Arguments], Verification] = {}
 
     def start_again(self, limits: ToolLimits | None = None) -> ToolSession:
@@ -207,13 +207,13 @@ class ToolSession:
 
     def prepare_verifier(self, root: str) -> Verifier:
         """The verifier of a program version, prepared once: preparing runs the original at every size."""
-        text = self.versions[root].text
-        if text not in self._verifiers:
-            program = read_program(text, self.target.arch, self.target.flags)
-            self._verifiers[text] = prepare_verifier(
-                program, self.target, self.sizes, self.allow, most_exact_s=PATIENT_S
-            )
-        return self._verifiers[text]
+        version = self.versions[root]
+        key = version.text, version.arguments
+        if key not in self._verifiers:
+            program = read_program(version.text, self.target.arch, self.target.flags)
+            sizes = self.sizes or candidate_arguments(program.text, version.arguments)
+            self._verifiers[key] = prepare_verifier(program, self.target, sizes, self.allow, most_exact_s=PATIENT_S)
+        return self._verifiers[key]
 
     def verify(self, version: Version, original: str = "") -> Verification:
         """All checks of a program against `original`, by default its root, made once. Raises BadInput if that cannot be

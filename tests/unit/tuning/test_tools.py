@@ -19,6 +19,7 @@ from hipsynth.toolchain import find_toolchain
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement, Evaluator, KernelTime
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations import TRANSFORMATIONS
+from hipsynth.tuning.optimize.verification.verify import Verifier
 from hipsynth.tuning.tools import TOOLS, ToolLimits, ToolSession, run_tool, tool_definitions
 from hipsynth.tuning.tools.tool_table import check_arguments, without_folders
 from hipsynth.tuning.trial import Conditions, target_of
@@ -211,6 +212,16 @@ def test_a_wrong_program_does_not_pass(session: ToolSession) -> None:
     made = run_tool(session, "compile", {"source": WRONG, "replaces": "v0"}).document
     assert made["must_behave_like"] == "v0"
     assert not run_tool(session, "run_and_verify", {"program": made["program"]}).document["passed"]
+
+
+def test_a_program_that_needs_arguments_is_verified_at_sizes_near_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Verifier, "try_size", lambda self, size, share: bool(size))
+    monkeypatch.setattr(Verifier, "keeps_outputs", lambda self, size: True)
+    made, text = fresh(), PROGRAM.replace("argc > 1 ? std::atoi(argv[1]) : 512", "std::atoi(argv[1])")
+    for words in (("4096",), ("1024",)):
+        sizes = made.prepare_verifier(made.add(text, arguments=words).name).sizes
+        assert sizes and all(0 < int(size) < int(words[0]) for (size,) in sizes)
+    assert sizes[0] != made.prepare_verifier("v0").sizes[0]
 
 
 @pytest.mark.full
