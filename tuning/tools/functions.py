@@ -20,7 +20,13 @@ from hipsynth.profiling.reports.what_if import LEAST_WORTH, answer_what_if
 from hipsynth.simulator.build import build_text, compile_limits
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
-from hipsynth.tuning.optimize.evaluate import KernelTime, changed_metrics, kernel_of, sum_durations
+from hipsynth.tuning.optimize.evaluate import (
+    KernelTime,
+    changed_metrics,
+    kernel_of,
+    original_name,
+    sum_durations,
+)
 from hipsynth.tuning.optimize.move_order import describe_move, order_moves
 from hipsynth.tuning.optimize.move_values import PREVIEWED, diff_texts
 from hipsynth.tuning.optimize.source_changes import SOURCE_CHANGES
@@ -172,7 +178,7 @@ def compare_runs(before: Sequence[KernelTime], after: Sequence[KernelTime]) -> C
     """What `compare` answers of two measured runs."""
     changed = {}
     for kernel in before:
-        now = kernel_of(after, kernel.name.partition("<")[0].removesuffix("_tuned"))
+        now = kernel_of(after, original_name(kernel.name))
         if now is not None:
             rows = changed_metrics(kernel, now)
             names = [name for name in rows if name in kernel.metrics] + [n for n in rows if n not in kernel.metrics]

@@ -21,6 +21,7 @@ from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.transformations import TRANSFORMATIONS
 from hipsynth.tuning.optimize.verification.verify import Verifier
 from hipsynth.tuning.tools import TOOLS, ToolLimits, ToolSession, run_tool, tool_definitions
+from hipsynth.tuning.tools.functions import compare_runs
 from hipsynth.tuning.tools.tool_table import check_arguments, without_folders
 from hipsynth.tuning.trial import Conditions, target_of
 
@@ -222,6 +223,15 @@ def test_a_program_that_needs_arguments_is_verified_at_sizes_near_them(monkeypat
         sizes = made.prepare_verifier(made.add(text, arguments=words).name).sizes
         assert sizes and all(0 < int(size) < int(words[0]) for (size,) in sizes)
     assert sizes[0] != made.prepare_verifier("v0").sizes[0]
+
+
+def test_kernels_of_namespaces_are_compared_with_their_tuned_copies() -> None:
+    before, after = (
+        KernelTime(name, ns, 1, "latency", "", (1, 1, 1), (64, 1, 1), True, {"VALU_Utilization": ns})
+        for name, ns in (("ns::scale<4>", 100.0), ("ns::scale_tuned<4>", 50.0))
+    )
+    found = compare_runs((before,), (after,))
+    assert found.speedup == 2.0 and list(found.changed) == ["ns::scale<4>"]
 
 
 @pytest.mark.full
