@@ -151,6 +151,7 @@ class OpenDocument:
     compiled: str = ""  # the latest text that compiled
     faster: FasterText | None = None
     problem: str = ""
+    forgotten: int = 0  # how often its answers were
     failure: str = ""  # why the latest prediction has no answer, in full
     busy: str = ""
     is_shown: bool = False  # the client knows of an answer, and of no edit since then
@@ -179,6 +180,7 @@ class OpenDocument:
         """Called when the same text may have other figures: for another target, or with other headers."""
         self.predicted = self.executed = self.baseline = None
         self.faster = None
+        self.forgotten += 1
 
     def facts(self, name: str) -> KernelFacts | None:
         """Executed facts of this very text, else predicted ones, maybe of an earlier text."""
@@ -369,7 +371,7 @@ class EditorSession:
         if document is None:
             raise QueryFailed(Reason.NOT_OPEN, f"{uri} is not open")
         version, text, query = document.version, document.text, self.query(document, document.text)
-        target = self.options.target
+        forgotten = document.forgotten
         if document.text != document.saved:
             query = replace(query, path="")
         query = replace(query, limit_s=self.options.seconds)
@@ -379,7 +381,7 @@ class EditorSession:
             answer = await self.source.profile(query)
             if answer.status != RunStatus.OK:
                 raise QueryFailed(answer.reason, answer.message or answer.reason)
-            if target == self.options.target:
+            if forgotten == document.forgotten:
                 document.executed = DocumentKernels(version, text, kernel_results.executed_facts(answer))
             return answer
         finally:
@@ -390,7 +392,7 @@ class EditorSession:
 
     async def optimize(self, uri: str) -> OptimizeDocument:
         """Looks for a faster version of the current text, which its code actions then offer. Raises QueryFailed as
-        profile()."""
+        profile(), and if answers for other options or headers are wanted by then."""
         from hipsynth.tuning.optimize.documents import OptimizeDocument
 
         if not self.options.execute:
@@ -398,16 +400,19 @@ class EditorSession:
         document = self.documents.get(uri)
         if document is None:
             raise QueryFailed(Reason.NOT_OPEN, f"{uri} is not open")
-        text = document.text
+        text, forgotten = document.text, document.forgotten
+        query = replace(self.query(document, text), path="")
         document.busy = "looking for a faster version …"
         await self.changed(document)
         try:
-            answer = await self.source.optimize(replace(self.query(document, text), path=""), SEARCH_S)
+            answer = await self.source.optimize(query, SEARCH_S)
         finally:
             document.busy = ""
             if self.documents.get(uri) is document:
                 with contextlib.suppress(Exception):
                     await self.changed(document)
+        if forgotten != document.forgotten:
+            raise QueryFailed(Reason.SUPERSEDED, "options or headers changed during the search: ask again")
         assert isinstance(answer.report, OptimizeDocument)
         if answer.diff:
             gain = f"{answer.report.speedup:.2f} times as fast, verified"
