@@ -277,11 +277,10 @@ def _line_range(line: int) -> types.Range:
 
 async def _publish_document(server: LanguageServer, session: EditorSession, document: OpenDocument) -> None:
     """Publishes what has changed; lenses and hints are asked for again by clients that can."""
-    if session.options.diagnostics:
-        diagnostics = diagnostics_of(document)
-        server.text_document_publish_diagnostics(
-            types.PublishDiagnosticsParams(document.uri, diagnostics, document.version)
-        )
+    diagnostics = diagnostics_of(document) if session.options.diagnostics else []  # which removes earlier ones
+    server.text_document_publish_diagnostics(
+        types.PublishDiagnosticsParams(document.uri, diagnostics, document.version)
+    )
     server.protocol.notify(PREDICTION, document_json(prediction_params(document, session.options)))
     can = server.client_capabilities.workspace
     # Some clients announce these requests and do not answer them.
