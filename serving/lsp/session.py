@@ -420,7 +420,7 @@ class EditorSession:
         return answer.report
 
     async def compare(self, uri: str) -> tuple[ComparedKernel, ...]:
-        """The saved text beside the current one: executed where both are known, else predicted. Raises QueryFailed."""
+        """The saved text beside the current one, both predicted. Raises QueryFailed."""
         document = self.documents.get(uri)
         if document is None:
             raise QueryFailed(Reason.NOT_OPEN, f"{uri} is not open")
