@@ -30,10 +30,7 @@ export class Server implements vscode.Disposable {
       await client.start();
       if (this.client === client) this.enter("running");
     } catch (error) {
-      if (this.client !== client) return; // restarted meanwhile
-      this.client = undefined;
-      this.enter("failed");
-      await this.explain(error);
+      if (this.client === client) await this.fail(error); // else it was restarted meanwhile
     }
   }
 
@@ -95,17 +92,23 @@ export class Server implements vscode.Disposable {
       this.enter("starting");
       void vscode.window.showWarningMessage("hipsynth: the language server (`synth lsp`) ended; it is started again.");
       const client = this.client;
-      const watch = client.onDidChangeState(({ newState }) => {
-        if (newState !== ClientState.Running) return;
+      const watch = client.onDidChangeState(({ oldState, newState }) => {
+        if (oldState !== ClientState.Starting) return;
         watch.dispose();
-        if (this.client === client) this.enter("running");
+        if (this.client !== client) return;
+        if (newState === ClientState.Running) this.enter("running");
+        else void this.fail("it ended again while it started.");
       });
       return { action: CloseAction.Restart, handled: true };
     }
+    void this.fail("it ended five times within three minutes.");
+    return { action: CloseAction.DoNotRestart, handled: true };
+  }
+
+  private async fail(error: unknown): Promise<void> {
     this.client = undefined;
     this.enter("failed");
-    void this.explain("it ended five times within three minutes");
-    return { action: CloseAction.DoNotRestart, handled: true };
+    await this.explain(error);
   }
 
   private async explain(error: unknown): Promise<void> {
