@@ -119,7 +119,7 @@ def list_sources(study: str) -> list[Path]:
             waiting += [module.with_name(f"{name}.py") for name in IMPORTED.findall(module.read_text())]
     text = "".join(module.read_text() for module in modules)
     kernels = [path for path in KERNELS.glob("*.hip") if f'"{path.stem}"' in text]
-    shared = [FOLDER / f"{name}.py" for name in ("bench", "frame", "points", "timed")]
+    shared = [FOLDER / f"{name}.py" for name in ("bench", "calls", "frame", "points", "timed")]
     return sorted([*modules, *kernels, FOLDER / "recorded" / f"{study}.toml", *shared])
 
 
