@@ -73,6 +73,11 @@ def test_the_summary_matches_the_measured_errors() -> None:
     assert expected_error.parse_evidence(summary.render_errors(found)) == found
 
 
+def test_features_of_kernels_without_recorded_times_are_only_counted() -> None:
+    [hits] = [sample for sample in summary.read_errors() if sample.study == "xcd"]
+    assert hits.quantity == "L2_Cache_Hit_Rate" and hits.features == () and "half precision" in hits.counted
+
+
 def test_every_study_has_its_page_and_its_recording() -> None:
     assert list_studies()
     for study in list_studies():
