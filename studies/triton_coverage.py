@@ -133,7 +133,16 @@ def list_programs(sources: Path) -> Iterator[TrialProgram]:
 
 
 def try_program(program: TrialProgram, arch: str) -> TrialResult:
-    """Runs a program in the sandbox, each kernel in full."""
+    """Runs a program in the sandbox, each kernel in full. What fails in this machinery is a result, too."""
+    try:
+        why = _run_trial(program, arch)
+    except Exception as error:  # one program must not end the others
+        why = f"{type(error).__name__}: {' '.join(str(error).split())}"[:LONGEST_WHY]
+    return TrialResult(program.project, program.name, arch, not why, why, record_day(), package_versions())
+
+
+def _run_trial(program: TrialProgram, arch: str) -> str:
+    """Why a program failed; "" if it passed."""
     with scratch_folder() as scratch:
         folder = scratch / "program"
         shutil.copytree(program.folder, folder)
@@ -145,8 +154,7 @@ def try_program(program: TrialProgram, arch: str) -> TrialResult:
         table = devices.load_device(devices.default_device(arch))
         with reuse_compiled(project, placed.artefacts, placed.folder) as runnable:
             result = api.run_program(runnable, table, placed.folder, limits)
-    why = "" if result.status == RunStatus.OK and not result.exit_code else _explain_failure(result)
-    return TrialResult(program.project, program.name, arch, not why, why, record_day(), package_versions())
+    return "" if result.status == RunStatus.OK and not result.exit_code else _explain_failure(result)
 
 
 def _explain_failure(result: RunResult) -> str:
@@ -227,18 +235,21 @@ def main() -> None:
         if not options.sample or program.number % options.sample == 0
         if not options.missing or (program.project, program.name, arch) not in results
     ]
-    with ThreadPoolExecutor(options.at_once) as pool:
-        for result in iterate_results(pool, trials):
-            results[result.project, result.program, result.arch] = result
-            print(f"{result.program} on {result.arch}: {result.why or 'passes'}", file=sys.stderr, flush=True)
-            write_results(results)
+    for result in iterate_results(trials, options.at_once):
+        results[result.project, result.program, result.arch] = result
+        print(f"{result.program} on {result.arch}: {result.why or 'passes'}", file=sys.stderr, flush=True)
+        write_results(results)
     write_page()
 
 
-def iterate_results(pool: ThreadPoolExecutor, trials: Sequence[tuple[TrialProgram, str]]) -> Iterator[TrialResult]:
-    """The results of trials, in the order in which they end."""
-    for future in as_completed(pool.submit(try_program, *trial) for trial in trials):
-        yield future.result()
+def iterate_results(trials: Sequence[tuple[TrialProgram, str]], at_once: int) -> Iterator[TrialResult]:
+    """The results of trials, in the order in which they end. An interruption lets no further trial begin."""
+    pool = ThreadPoolExecutor(at_once)
+    try:
+        for future in as_completed([pool.submit(try_program, *trial) for trial in trials]):
+            yield future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
+import pytest
+
+from studies import triton_coverage
 from studies.triton_coverage import (
     ARCHS,
     PAGE,
+    TrialProgram,
     TrialResult,
     describe_coverage,
+    iterate_results,
     list_programs,
     list_projects,
     read_results,
@@ -24,6 +30,31 @@ def test_scripts_of_ours_are_python_and_programs_are_found_below_the_sources(tmp
     assert len({program.name for program in programs}) == len(programs) == 12
     for program in programs:
         compile(program.script, program.name, "exec")
+
+
+def test_a_trial_that_raises_is_a_result_of_its_own(tmp_path: Path) -> None:
+    lost = TrialProgram("p", 0, "lost", tmp_path / "nothing", "")
+    [result] = iterate_results([(lost, "gfx942")], 1)
+    assert not result.passed and result.why.startswith("FileNotFoundError: ")
+
+
+def test_no_trial_begins_after_an_interruption(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    begun: list[str] = []
+    stop = threading.Event()
+
+    def try_slowly(program: TrialProgram, arch: str) -> TrialResult:
+        begun.append(program.name)
+        assert program.name == "0" or stop.wait(10)
+        return TrialResult(program.project, program.name, arch, True, "")
+
+    monkeypatch.setattr(triton_coverage, "try_program", try_slowly)
+    trials = [(TrialProgram("p", number, str(number), tmp_path, ""), "gfx942") for number in range(9)]
+    results = iterate_results(trials, 1)
+    assert next(results).program == "0"
+    threading.Timer(0.1, stop.set).start()
+    with pytest.raises(KeyboardInterrupt):
+        results.throw(KeyboardInterrupt)  # type: ignore[attr-defined]
+    assert len(begun) <= 2, "the one that runs ends, and no other begins"
 
 
 def test_the_page_counts_what_passes_and_says_why_others_fail() -> None:
