@@ -1,7 +1,7 @@
 """Integer expressions over a work-group's number and the grid: evaluated with numpy, written as HIP, read from text.
 
-All values are unsigned 32-bit; division rounds down. Names: `id` (the number in dispatch order, x fastest), `n` (groups
-of the grid), `X`, `Y`, `Z` (its size), and those that a mapping defines.
+All values have 32 bits: in HIP unsigned, in Triton signed, where division rounds towards zero. Names: `id` (the number
+in dispatch order, x fastest), `n` (groups of the grid), `X`, `Y`, `Z` (its size), and those that a mapping defines.
 """
 
 from __future__ import annotations
@@ -108,22 +108,31 @@ def _binary_expression(op: str, a: Operand, b: Operand) -> IndexExpression:
     return IndexExpression(op, (_lift_operand(a), _lift_operand(b)))
 
 
-def evaluate_expression(expression: IndexExpression, values: Mapping[str, Array]) -> Array:
-    """The value for every work-group at once, in 64 bits. Raises UsageError for an unknown name, a division by zero, or
-    a shift by 32 or more."""
+def evaluate_expression(expression: IndexExpression, values: Mapping[str, Array], is_signed: bool = False) -> Array:
+    """The value for every work-group at once, as HIP computes it, or with `is_signed` Triton. Raises UsageError for an
+    unknown name, a division by zero, a shift by 32 or more, or a constant to which Triton would give more bits."""
     if expression.op == "name":
         if expression.value not in values:
             raise UsageError(f"unknown name {expression.value}", remedy=f"use {', '.join(NAMES)}")
         return values[str(expression.value)]
     if expression.op == "number":
         return np.asarray(expression.value, np.int64)
-    parts = [evaluate_expression(part, values) for part in expression.parts]
+    parts = [evaluate_expression(part, values, is_signed) for part in expression.parts]
     if expression.op in ("//", "%") and not parts[1].all():
         raise UsageError("the mapping divides by zero on this grid", remedy="guard it with max(1, …)")
     if expression.op in ("<<", ">>") and not ((parts[1] >= 0) & (parts[1] < 32)).all():
         raise UsageError("the mapping shifts by 32 bits or more")
-    array: Array = _NUMPY[expression.op](*parts)
-    return array
+    functions = _NUMPY | _SIGNED if is_signed else _NUMPY
+    array: Array = functions[expression.op](*parts)
+    return _wrap_values(array, is_signed) if expression.op in _WRAPPING else array
+
+
+def _wrap_values(array: Array, is_signed: bool) -> Array:
+    least = -(1 << 31) if is_signed else 0
+    wrapped = ((array - least) & 0xFFFFFFFF) + least
+    if is_signed and array.ndim == 0 and wrapped != array:
+        raise UsageError("the mapping computes a number of more than 31 bits")
+    return wrapped
 
 
 _NUMPY: dict[str, Any] = {
@@ -132,6 +141,8 @@ _NUMPY: dict[str, Any] = {
     "<": lambda a, b: (a < b).astype(np.int64), "==": lambda a, b: (a == b).astype(np.int64),
     "min": np.minimum, "max": np.maximum, "select": np.where,
 }  # fmt: skip
+_SIGNED: dict[str, Any] = {"//": lambda a, b: (a - np.fmod(a, b)) // b, "%": np.fmod}
+_WRAPPING = frozenset({"*", "+", "-", "<<"})  # operators by which 32 bits may become more
 
 
 def expression_source(expression: IndexExpression, inside: int = -1) -> str:

@@ -260,11 +260,12 @@ class GroupMapping:
             id_ = e.name(f"{prefix}id")
         return lines
 
-    def numbers(self, grid: Dim) -> Array:
-        """The group that each dispatched group computes, [groups], possibly out of range for a Formula."""
-        return self.of(np.arange(grid[0] * grid[1] * grid[2], dtype=np.int64), grid)
+    def numbers(self, grid: Dim, is_signed: bool = False) -> Array:
+        """The group that each dispatched group computes, [groups], possibly out of range for a Formula; `is_signed`: in
+        Triton."""
+        return self.of(np.arange(grid[0] * grid[1] * grid[2], dtype=np.int64), grid, is_signed)
 
-    def of(self, ids: Array, grid: Dim) -> Array:
+    def of(self, ids: Array, grid: Dim, is_signed: bool = False) -> Array:
         """The mapped ids, in the shape of `ids`, for a grid of work-groups."""
         if self.grids and grid not in self.grids:
             return ids  # the steps may even divide by zero there
@@ -272,7 +273,7 @@ class GroupMapping:
         values |= {axis: np.asarray(size) for axis, size in zip("XYZ", grid, strict=True)}
         mapped = ids
         for text, value in self.program():
-            mapped = values[text] = evaluate_expression(value, values)
+            mapped = values[text] = evaluate_expression(value, values, is_signed)
         return np.broadcast_to(mapped, ids.shape)
 
     @functools.cached_property

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hipsynth.core.kernel_record import Dim
+from hipsynth.core.languages import HIP, TRITON
 from hipsynth.tuning.swizzle.index_expression import IndexExpression, name
 from hipsynth.tuning.swizzle.mapping import CURVES, Formula, GroupMapping, RowSpread, Spread, Step, Tile
 
@@ -33,10 +34,11 @@ class Proof:
     fault: str = ""
 
 
-def prove_bijection(mapping: GroupMapping, grid: Dim) -> Proof:
-    """The proof for a mapping on a grid. Raises UsageError for a formula that cannot be evaluated."""
+def prove_bijection(mapping: GroupMapping, grid: Dim, language: str = HIP) -> Proof:
+    """The proof for a mapping on a grid in a kernel of a language. Raises UsageError for a formula that cannot be
+    evaluated."""
     n = grid[0] * grid[1] * grid[2]
-    targets = mapping.numbers(grid)
+    targets = mapping.numbers(grid, is_signed=language == TRITON)
     outside = int(((targets < 0) | (targets >= n)).sum())
     if outside:
         return Proof("", f"{outside} of {n} work-groups would compute groups that do not exist", "out of range")

@@ -239,8 +239,8 @@ def _set_ceiling(work: _Work, launch: LineSharing) -> None:
 
 def _prove_for_grids(mapping: GroupMapping, work: _Work) -> Proof:
     """For the largest launch's grid, and every other grid that the kernel is launched with."""
-    proof = prove_bijection(mapping, work.grid)
-    others = (prove_bijection(mapping, grid) for grid in work.grids)
+    proof = prove_bijection(mapping, work.grid, work.record.language)
+    others = (prove_bijection(mapping, grid, work.record.language) for grid in work.grids)
     return next((grid for grid in others if proof.kind and not grid.kind), proof)
 
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hipsynth.core.errors import UsageError
+from hipsynth.core.languages import TRITON
 from hipsynth.tuning.swizzle import index_expression as e
 from hipsynth.tuning.swizzle.mapping import CURVES, Formula, GroupMapping, RowSpread, Spread, Tile, candidate_mappings
 from hipsynth.tuning.swizzle.proof import prove_bijection, swaps_digits
@@ -79,6 +80,8 @@ BROKEN = {
     "clamped instead of guarded": ("min(id % 8 * ((n + 7) / 8) + id / 8, n - 1)", (101, 1, 1), "repeats"),
     "rows and columns mixed up": ("id % Y * Y + id / Y", (64, 48, 1), "repeats"),
     "a mask for a size that is no power of two": ("id & (n - 1)", (100, 1, 1), "skips"),
+    "a difference below 0": ("(id - 5) % n", (1000, 1, 1), "repeats"),
+    "a product of more than 32 bits": ("id * 2000000011 % n", (1000, 1, 1), "repeats"),
     "XCD and slot not separated": ("id / 8 * 8 + id % 8 * 8 % n", (64, 1, 1), "out of range"),
 }
 
@@ -88,6 +91,18 @@ def test_patterns_that_are_no_bijections_are_rejected(text: str, grid: tuple[int
     found = prove_bijection(GroupMapping((Formula(text),)), grid)
     assert (found.kind, found.fault) == ("", fault)
     assert re.search(r"\d+ of \d+", found.reason)
+
+
+def test_numbers_of_triton_are_signed() -> None:
+    grid = (1024, 1, 1)
+    odd, below = (GroupMapping((Formula(text),)) for text in ("id * 2000000011 % n", "(id - 5 + n) % n"))
+    assert prove_bijection(odd, grid).kind == "exhaustive", "2^32 is a multiple of n"
+    assert prove_bijection(odd, grid, TRITON).fault == "out of range"
+    assert prove_bijection(below, grid).kind == prove_bijection(below, grid, TRITON).kind == "exhaustive"
+    halves = GroupMapping((Formula("(id - 3) / 2 * 2"),)).numbers((5, 1, 1), is_signed=True)
+    assert halves.tolist() == [-2, -2, 0, 0, 0], "rounded towards zero"
+    with pytest.raises(UsageError, match="more than 31 bits"):
+        prove_bijection(GroupMapping((Formula("(id + 1500000000 * 2) % n"),)), grid, TRITON)
 
 
 def test_a_pattern_that_fits_one_grid_is_proven_for_that_grid_alone() -> None:
@@ -159,6 +174,8 @@ def test_the_emitted_source_computes_the_same_numbers(tmp_path: Path) -> None:
         GroupMapping((RowSpread(8), RowSpread(3))),
         GroupMapping((Formula("select(id < X * Y, (id % Y) * X + id / Y, id) ^ (id & 0) | (id >> 31)"),)),
         GroupMapping((Tile(4, 1, inner="columns", width="10"), Spread(304))),
+        GroupMapping((Formula("(id - 5) % n"),)),
+        GroupMapping((Formula("(id * 2000000011 >> 3) % n"),)),
         GroupMapping((Formula("id % 8 * 8 + id / 8"),), grids=((64, 1, 1), (32, 2, 1))),
         GroupMapping((RowSpread(4, 2),), grids=((33, 17, 2),)),
     ]
