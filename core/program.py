@@ -79,6 +79,7 @@ class Project:
     relocatable: bool = False  # -fgpu-rdc: the device code of all files is linked together
     # The folders that its files may include from; None: each file's own folder and those that its flags name.
     roots: tuple[Path, ...] | None = None
+    digest: str = ""  # of what its results depend on besides its text: flags, headers, data files; "": not known
 
     @property
     def is_script(self) -> bool:

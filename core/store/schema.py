@@ -38,7 +38,10 @@ ADDED_COLUMNS = {
 
 @dataclass(frozen=True, kw_only=True)
 class MeasurementKey:
-    """Everything that determines the result of one run on one target, in hashing order."""
+    """Everything that determines the result of one run on one target, in hashing order.
+
+    `files`: a digest of what a program is built from and reads besides its text, "" for a program of one file.
+    """
 
     program_id: str
     arguments: str
@@ -49,14 +52,16 @@ class MeasurementKey:
     backend_version: str
     compiler: str
     headers: str
+    files: str = ""
 
     def measurement_id(self) -> str:
         """16 hex digits of a hash over all of it."""
-        identity = tuple(getattr(self, name) for name in _IDENTITY)
+        identity = [getattr(self, name) for name in _IDENTITY]
+        identity += [self.files] if self.files else []  # without files, the ids of released corpora
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
 
 
-_IDENTITY = tuple(part.name for part in fields(MeasurementKey))
+_IDENTITY = tuple(part.name for part in fields(MeasurementKey) if part.name != "files")  # columns, too
 
 
 @dataclass(frozen=True, kw_only=True)

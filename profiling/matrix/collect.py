@@ -182,6 +182,10 @@ def describe_settings(limits: RunLimits) -> str:
     return settings + (f"+budget{limits.budget_s:g}" if limits.budget_s else "")
 
 
+def _digest_of(program: Program) -> str:
+    return program.project.digest if program.project else ""
+
+
 class _Context:
     """One matrix run: computes item ids and stores results."""
 
@@ -198,12 +202,13 @@ class _Context:
 
     def plan(self, programs: Iterable[Program], targets: Sequence[Target]) -> Iterator[MatrixJob]:
         """Yields the items that remain to be run; stores each program in the corpus."""
-        item_ids: set[str] = set()
+        planned_programs: set[tuple[str, str]] = set()
         for program in programs:
-            if program.id in item_ids:
+            key = program.id, _digest_of(program)
+            if key in planned_programs:
                 self.summary.duplicates += 1
                 continue
-            item_ids.add(program.id)
+            planned_programs.add(key)
             self.summary.programs += 1
             self.corpus.add_program(program.record(), program.text)
             wanted: dict[str, list[tuple[Target, ProgramRun]]] = {}
@@ -236,7 +241,7 @@ class _Context:
         return MeasurementKey(
             program_id=program.id, arguments=shlex.join(run.arguments), arch=target.arch, flags=target.flags,
             device=target.device, backend=self.tool.name, backend_version=version,
-            compiler=env.get("compiler", ""), headers=env.get("headers", ""),
+            compiler=env.get("compiler", ""), headers=env.get("headers", ""), files=_digest_of(program),
         ).measurement_id()  # fmt: skip
 
     def _record_failure(self, program: Program, run: ProgramRun, target: Target, reason: str, message: str) -> None:
@@ -271,6 +276,7 @@ class _Context:
             backend_version=self.version,
             compiler=env.get("compiler", ""),
             headers=env.get("headers", ""),
+            files=_digest_of(program),
             status=result.status,
             language=program.language,
             reason=result.reason,

@@ -3,17 +3,42 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from hipsynth.core.errors import BadInput
+from hipsynth.core.files import SOURCE_BYTES, read_regular
 from hipsynth.profiling.survey.build_plan import SourceUnit, SurveyedProgram
 from hipsynth.profiling.survey.scripts import is_script_plan
 from hipsynth.profiling.survey.sources import Folder, read_text
 
 MOST_LISTED = 500  # files of a folder that a text names
 _WORD, _HAS_NAME = re.compile(r"[\w./+-]+"), re.compile(r"\w")
+
+
+def digest_program(program: SurveyedProgram, folder: Folder) -> str:
+    """A hash of how a program is built and called, and of the files that it is known to read; equal wherever the folder
+    lies."""
+    plans = repr((program.plans, program.calls)).replace(str(folder.root), "{folder}")
+    digest = hashlib.sha256(plans.encode(errors="surrogateescape"))
+    for path in find_program_files(program, folder):
+        digest.update(os.fsencode(os.path.relpath(path, folder.root)) + _digest_content(path))
+    return digest.hexdigest()[:24]
+
+
+def _digest_content(path: Path) -> bytes:
+    """What changes with a file: a hash of its content, of large ones size and time of the last change."""
+    try:
+        return hashlib.sha256(read_regular(path, SOURCE_BYTES)).digest()
+    except BadInput:
+        with contextlib.suppress(OSError):
+            state = path.stat()
+            return f"{state.st_size} {state.st_mtime_ns}".encode()
+        return b"?"
 
 
 def find_program_files(program: SurveyedProgram, folder: Folder) -> list[Path]:

@@ -13,6 +13,7 @@ from hipsynth.core.reasons import Reason
 from hipsynth.profiling.survey.build import BuildResult, try_plans, unit_flags
 from hipsynth.profiling.survey.build_plan import NO_MAIN, BuildPlan, SurveyedProgram
 from hipsynth.profiling.survey.discover import find_programs
+from hipsynth.profiling.survey.program_files import digest_program
 from hipsynth.profiling.survey.sources import own_headers, scan_folder
 from hipsynth.simulator.run_folder import named_files
 from hipsynth.toolchain import CompileLimits
@@ -121,6 +122,7 @@ def folder_programs(
     program's source goes to `on_bad`. `scratch` keeps generated headers, so it must exist until the programs are built.
     """
     root = folder.resolve()
+    scanned = scan_folder(root)
     for number, surveyed in enumerate(find_programs(folder, arch)):
         reason, message = surveyed.refusal
         if reason == NO_MAIN:  # parts of a library, for example
@@ -133,7 +135,8 @@ def folder_programs(
         project = project_of(built.plan, (root, scratch.resolve(), own_headers()))
         try:
             readable = _own_files(surveyed.id, arguments, built.plan.folder, root)
-            program = project_program(replace(project, arguments=arguments, readable=readable))
+            digest = digest_program(surveyed, scanned)
+            program = project_program(replace(project, arguments=arguments, readable=readable, digest=digest))
         except BadInput as error:
             on_bad(error)
         else:

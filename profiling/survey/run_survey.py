@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,7 +12,7 @@ from pathlib import Path
 from hipsynth import toolchain
 from hipsynth.core.documents import document_json
 from hipsynth.core.errors import BadInput, HipsynthError
-from hipsynth.core.files import SOURCE_BYTES, read_regular, whole_file
+from hipsynth.core.files import whole_file
 from hipsynth.core.journal import Journal, read_records
 from hipsynth.core.reasons import TRANSIENT, Reason
 from hipsynth.core.scratch import scratch_folder
@@ -26,7 +24,7 @@ from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.documents import COMPLETED, SurveyConditions, SurveyRow, SurveyStatus
 from hipsynth.profiling.survey.execute import ATTEMPTS, USAGE_CHARS, RunConditions, try_call, try_calls
 from hipsynth.profiling.survey.measure import Labels, SurveyRun, all_labels
-from hipsynth.profiling.survey.program_files import find_program_files
+from hipsynth.profiling.survey.program_files import digest_program
 from hipsynth.profiling.survey.report import SurveyReport, row_of
 from hipsynth.profiling.survey.scripts import find_scripts, is_script_plan, prepare_plan
 from hipsynth.profiling.survey.shrink import command_line, propose_smaller, with_defines
@@ -285,7 +283,7 @@ def _failed_row(task: _Task, error: Exception | None) -> SurveyRow:
 def _row_key(program: SurveyedProgram, options: SurveyOptions, folder: Folder) -> str:
     """Hash of everything that a row depends on: plans, files that the program is known to read, architecture, tools.
     The time limit is compared separately."""
-    depends = [program.id, repr((program.plans, program.calls)), options.arch, options.count, options.memory_bytes]
+    depends = [program.id, digest_program(program, folder), options.arch, options.count, options.memory_bytes]
     depends.append(options.isolate and sandbox.is_available())
     if options.table.name != devices.default_device(options.arch):
         depends.append(options.table.name)
@@ -295,20 +293,7 @@ def _row_key(program: SurveyedProgram, options: SurveyOptions, folder: Folder) -
         depends.append(f"labels in {options.corpus.resolve()}, sources {options.keep_sources}")
     digest = hashlib.sha256(json.dumps(depends).encode())
     digest.update(f"{build_identity()} {toolchain.find_toolchain().identity}".encode())
-    for path in find_program_files(program, folder):
-        digest.update(os.fsencode(path) + _digest_content(path))
     return digest.hexdigest()[:24]
-
-
-def _digest_content(path: Path) -> bytes:
-    """What changes with a file: a hash of its content, of large ones size and time of the last change."""
-    try:
-        return hashlib.sha256(read_regular(path, SOURCE_BYTES)).digest()
-    except BadInput:
-        with contextlib.suppress(OSError):
-            state = path.stat()
-            return f"{state.st_size} {state.st_mtime_ns}".encode()
-        return b"?"
 
 
 def _journal_path(out: Path) -> Path:

@@ -22,7 +22,7 @@ from hipsynth.core import scratch
 from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency, UsageError
 from hipsynth.core.kernel_record import Sampling
 from hipsynth.core.languages import HIP
-from hipsynth.core.program import Program, ProgramRun, write_programs
+from hipsynth.core.program import Program, ProgramRun, Project, SourceFile, write_programs
 from hipsynth.core.reasons import TRANSIENT
 from hipsynth.core.store import Corpus
 from hipsynth.core.workers import ItemOutcome
@@ -109,6 +109,15 @@ def test_other_captures_change_the_version(tmp_path: Path, recorded: str) -> Non
     again = collect.collect_matrix(PROGRAMS[:1], TARGETS[:1], tmp_path / "c", MatrixOptions(recorded))
     assert again.measured == 1
     assert len(set(Corpus.open(tmp_path / "c").measurements()["backend_version"].to_pylist())) == 2
+
+
+def test_files_besides_the_text_are_part_of_an_item(tmp_path: Path, recorded: str) -> None:
+    project = Project((SourceFile(tmp_path / "main.hip"),), tmp_path)
+    built = [replace(PROGRAMS[0], project=replace(project, digest=digest)) for digest in ("", "a", "b")]
+    for programs, measured in ((built[:2], 2), (built[:2], 0), (built[1:], 1), (PROGRAMS[:1], 0)):
+        summary = collect.collect_matrix(programs, TARGETS[:1], tmp_path / "c", MatrixOptions(recorded))
+        assert (summary.measured, summary.duplicates) == (measured, 0)
+    assert Corpus.open(tmp_path / "c").programs().num_rows == 1
 
 
 def test_items_of_an_older_version_with_equal_labels_are_done(

@@ -9,10 +9,14 @@ import needs
 import pytest
 from triton_samples import DOUBLE
 
+from hipsynth.core.errors import BadInput
 from hipsynth.core.journal import Journal
 from hipsynth.core.reasons import Reason
+from hipsynth.profiling.survey import project as survey_project
+from hipsynth.profiling.survey.build import BuildResult
 from hipsynth.profiling.survey.build_plan import BuildPlan, CodeObject, Invocation, SourceUnit, SurveyedProgram
 from hipsynth.profiling.survey.documents import SurveyRow, SurveyStatus
+from hipsynth.profiling.survey.program_files import digest_program
 from hipsynth.profiling.survey.run_survey import SurveyOptions, _finished_rows, _journal_path, _row_key, _RowJournal
 from hipsynth.profiling.survey.scripts import find_scripts
 from hipsynth.profiling.survey.sources import scan_folder
@@ -43,6 +47,31 @@ def write_files(root: Path) -> SurveyedProgram:
     unit = SourceUnit(main, includes=(root / "common",))
     plan = BuildPlan("main", (unit,), folder, "make", code_objects=(loaded,), calls=(Invocation(("input.dat", "3")),))
     return SurveyedProgram("app/main.hip", main, (plan,))
+
+
+def test_the_digest_of_a_program_holds_wherever_its_folder_lies(tmp_path: Path) -> None:
+    needs.compiler()
+    places = [tmp_path / "here", tmp_path / "there"]
+    assert len({digest_program(write_files(place), scan_folder(place)) for place in places}) == 1
+
+
+def test_a_changed_header_changes_the_digest_of_a_folders_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs.compiler()
+    surveyed = write_files(tmp_path / "folder")
+    monkeypatch.setattr(survey_project, "find_programs", lambda *_: [surveyed])
+    monkeypatch.setattr(survey_project, "try_plans", lambda program, *_: BuildResult(program.plans[0]))
+
+    def read_digest() -> str:
+        (program,) = survey_project.folder_programs(tmp_path / "folder", "gfx90a", tmp_path, errors.append)
+        assert program.project is not None
+        return program.project.digest
+
+    errors: list[BadInput] = []
+    before = read_digest()
+    (tmp_path / "folder/app/k.h").write_text("// changed\n")
+    assert read_digest() != before and not errors
 
 
 @pytest.mark.parametrize(
