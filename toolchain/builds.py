@@ -14,7 +14,7 @@ from pathlib import Path
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import SOURCE_BYTES, copy_regular, read_regular, replace_atomically
-from hipsynth.toolchain.translation_unit import CompileJob, check_shown
+from hipsynth.toolchain.translation_unit import CompileJob, check_shown, paths_in_flags
 
 _KEEP_BUILDS = 20_000
 _NAMED_HEADER = re.compile(
@@ -61,7 +61,8 @@ def _read_texts(job: CompileJob, headers: Sequence[Path]) -> dict[Path, str]:
 def _list_absent(job: CompileJob, texts: Mapping[Path, str]) -> list[str]:
     """Where a header that is not there would be found by a name in the source or a header: in the file's own folder, or
     in one that the compiler searches. Also names of __has_include."""
-    folders = [path for path in job.shows if path.is_dir()]
+    searched = (*job.shows, *paths_in_flags(job.flags, job.source.resolve().parent))
+    folders = [path for path in dict.fromkeys(searched) if path.is_dir()]
     places = {
         folder / name
         for path, text in texts.items()

@@ -151,6 +151,23 @@ def test_a_header_that_comes_into_being_before_another_is_read(tmp_path: Path) -
     assert "v_mov_b32_e32 v1, 35" in compiled()
 
 
+def test_a_header_that_comes_into_being_in_an_earlier_folder(tmp_path: Path) -> None:
+    """Of two that -I names, where a program is restricted to its roots."""
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "second/conf.h").write_text("#define VALUE 16\n")
+    source = tmp_path / "p.hip"
+    source.write_text("#include <hip/hip_runtime.h>\n#include <conf.h>\n__global__ void k(int* x) { *x = VALUE; }\n")
+
+    def compiled() -> str:
+        build = compile_device(source, "gfx942", "-O3 -I first -I second", tmp_path / "out", roots=[tmp_path])
+        return build.disassembly.read_text()
+
+    assert "v_mov_b32_e32 v1, 16" in compiled()
+    (tmp_path / "first/conf.h").write_text("#define VALUE 32\n")
+    assert "v_mov_b32_e32 v1, 32" in compiled()
+
+
 PACKED_ATOMICS = """#include <hip/hip_runtime.h>
 #include <hip/hip_bf16.h>
 #include <hip/hip_fp16.h>
