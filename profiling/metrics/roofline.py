@@ -21,7 +21,7 @@ LEVELS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "HBM": (("L2_Fabric_Read_BW", "L2_Fabric_Write_BW"), "HBM_Arithmetic_Intensity"),
 }
 THROUGHPUT = "HBM_GFLOPS"
-LOOK_UP_BYTES = {"gfx90a": 64, "gfx942": 128, "gfx950": 128}  # that the metrics count for a look-up of the vL1D
+LOOK_UP_BYTES = {"gfx90a": 64, "gfx942": 128, "gfx950": 128}  # that the bandwidth counts for a look-up of the vL1D
 MOPS = "SQ_INSTS_VALU_MFMA_MOPS_"
 MOST_SHARE = 1.05  # of a roof that a table's ceiling allows for; no executed label of the release is above 1
 MATRIX_TABLE = Path(__file__).resolve().parents[2] / "simulator" / "isa" / "mfma.toml"  # shapes and cycles
@@ -51,7 +51,7 @@ class Ceilings:
 @dataclass(frozen=True)
 class RooflinePoint:
     """A kernel at one memory level: intensity in FLOP/B, performance and attainable performance in GFLOP/s. At "L1",
-    bytes are those that the vL1D moves (on gfx942 and gfx950 the metric counts twice as many)."""
+    bytes are those that the vL1D moves (on gfx942 and gfx950 the metric of its bandwidth counts twice as many)."""
 
     level: str
     intensity: float
@@ -129,7 +129,7 @@ def locate_kernel(
 
 
 def _vl1d_overcount(device: str) -> float:
-    """How many times the bytes that the vL1D moves the metrics of a device count."""
+    """How many times the bytes that the vL1D moves the metric of its bandwidth counts on a device."""
     arch = load_device(device)
     return LOOK_UP_BYTES[arch.arch] / arch["vl1d.bytes_per_cycle"]
 
@@ -190,8 +190,6 @@ def roofline_points(
     for level, (_, name) in LEVELS.items():
         intensity = metrics.get(name)
         if gflops is not None and intensity:
-            if level == "L1":
-                intensity *= _vl1d_overcount(limits.device)
             peak = compute_peak(gflops, limits.device, counters)
             attainable = min(peak, intensity * limits.bandwidth[level])
             points.append(RooflinePoint(level, intensity, gflops, attainable))

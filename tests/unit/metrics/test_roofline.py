@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from profiling_samples import kernel
+from profiling_samples import ZERO_FLOPS, kernel
 
 from hipsynth.core.errors import UsageError
 from hipsynth.profiling.metrics import compute_metrics, roofline
@@ -59,17 +59,15 @@ def test_a_compute_kernel_is_under_the_compute_roof() -> None:
 def test_a_look_up_in_every_cycle_is_all_of_the_vl1d(arch: str, device: str) -> None:
     table = load_device(device)
     ns = 1000.0
-    counters = {"TCP_TOTAL_CACHE_ACCESSES": table["topology.cus"] * ns * table["clock.core_mhz"] / 1000}
+    lookups = table["topology.cus"] * ns * table["clock.core_mhz"] / 1000
+    counters = {**ZERO_FLOPS, "SQ_INSTS_VALU_FMA_F32": lookups / 64, "TCP_TOTAL_CACHE_ACCESSES": lookups}
     values = compute_metrics(counters, ns, arch)
-    assert values["L1_Cache_Bandwidth"] == counters["TCP_TOTAL_CACHE_ACCESSES"] * roofline.LOOK_UP_BYTES[arch] / ns
-    assert roofline.locate_kernel(values, device).shares["L1"] == pytest.approx(1)
-    flops = {
-        **values,
-        "HBM_GFLOPS": 100.0,
-        "L1_Cache_Arithmetic_Intensity": 100.0 / (values["L1_Cache_Bandwidth"] or 1),
-    }
-    (point,) = roofline.locate_kernel(flops, device).points
-    assert point.attainable == pytest.approx(100.0), "it computes what this level allows"
+    assert values["L1_Cache_Bandwidth"] == lookups * roofline.LOOK_UP_BYTES[arch] / ns
+    found = roofline.locate_kernel(values, device)
+    assert found.shares["L1"] == pytest.approx(1)
+    (point,) = found.points
+    assert point.intensity == values["L1_Cache_Arithmetic_Intensity"]
+    assert point.attainable == pytest.approx(point.gflops), "it computes what this level allows"
 
 
 def test_matrix_kernels_are_judged_by_the_matrix_units() -> None:
