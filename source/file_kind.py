@@ -17,7 +17,7 @@ _MAIN_MACRO = re.compile(
 )
 _ARGUMENTS = re.compile(r"\bmain\s*\(\s*int\s+(\w+)\s*,[^{]*\{.*\b\1\b", re.DOTALL)
 _ARGUMENT_WORDS = re.compile(
-    r"\bmain\s*\([^,)]*,[^)]*?\bchar\b[^)\w]*(?:\bconst\b[^)\w]*)*(\w+)[^{]*\{.*\b\1\s*(?:\[|\+)", re.DOTALL
+    r"\bmain\s*\([^,)]*,[^)]*?\bchar\b[^)\w]*(?:\bconst\b[^)\w]*)*(\w+)\b[^{]*\{.*\b\1\s*(?:\[|\+)", re.DOTALL
 )
 _HIP = re.compile(r"\bhip/[a-z_]+\.h|\bhip_runtime(?:_api)?\.h|\bhip(?:Malloc|LaunchKernel|Memcpy|DeviceSynchronize)\b")
 # Libraries that exist for both: a source that uses them and nothing of CUDA is a HIP source.

@@ -317,6 +317,7 @@ def test_make_runs_in_the_sandbox(tmp_path: Path) -> None:
         ("int main(int n, const char* const* words) { return use(words + 1); }", True),
         ("int main(int argc, char* argv[]) { return 0; }", False),
         ("int main() { char v[3]; return v[1]; }", False),
+        ("int main(int, char** argv) { int a[3], ar[3], arg[3]; return a[0] + ar[0] + arg[0]; }", False),
     ],
 )
 def test_which_mains_read_their_arguments(main: str, reads: bool, tmp_path: Path) -> None:
