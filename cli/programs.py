@@ -14,6 +14,7 @@ import click
 from hipsynth.cli.options import NamedPath
 from hipsynth.cli.output import print_remark
 from hipsynth.core.errors import UsageError
+from hipsynth.core.files import leads_to_file
 from hipsynth.core.languages import SOURCE_SUFFIXES
 from hipsynth.library.arguments import list_environment
 from hipsynth.library.programs import check_hip_only, has_script_suffix
@@ -108,7 +109,7 @@ def split_argv(argv: Sequence[str]) -> tuple[list[Path], tuple[str, ...]]:
         raise UsageError("the first argument is empty", remedy="give a HIP source file, or the folder of a program")
     paths = [Path(argv[0])]
     for word in argv[1:]:
-        if has_script_suffix(paths[0]) or Path(word).suffix not in SOURCE_SUFFIXES or not os.path.isfile(word):  # noqa: PTH113 - false for long texts
+        if has_script_suffix(paths[0]) or Path(word).suffix not in SOURCE_SUFFIXES or not leads_to_file(word):
             break
         paths.append(Path(word))
     options: tuple[str, ...] = click.get_current_context().meta.get(_OWN, ())

@@ -27,6 +27,22 @@ SOURCE_BYTES = 8 << 20  # limit of a source or header; larger ones are data or a
 RESULT_BYTES = 1 << 30  # limit of a file of results, such as the predictions of a model
 
 
+def leads_to_file(path: str | Path) -> bool:
+    """Whether a regular file is there, after links; false where Path.is_file raises: in a folder without rights, and
+    for text that is no path or too long for one."""
+    return os.path.isfile(path)  # noqa: PTH113
+
+
+def leads_to_folder(path: str | Path) -> bool:
+    """Whether a folder is there, as `leads_to_file`."""
+    return os.path.isdir(path)  # noqa: PTH112
+
+
+def leads_somewhere(path: str | Path) -> bool:
+    """Whether anything is there, as `leads_to_file`."""
+    return os.path.exists(path)  # noqa: PTH110
+
+
 def hash_file(path: Path) -> str:
     """SHA-256 of a file of our own, as hexadecimal text. For files of others see open_regular()."""
     with path.open("rb") as file:

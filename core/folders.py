@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from hipsynth.core.files import leads_to_file
 from hipsynth.core.languages import INCLUDED_SUFFIXES
 
 SKIPPED_FOLDERS = frozenset({".git", ".svn", ".hg", "CMakeFiles", "node_modules", "__pycache__"})
@@ -64,7 +65,7 @@ def _walk_files(folder: Path, links: bool) -> Iterator[Path]:
         names[:] = sorted(name for name in names if name not in SKIPPED_FOLDERS)
         for name in sorted([*files, *linked]):
             path = Path(current) / name
-            is_file = os.path.isfile(path)  # noqa: PTH113 - false where Path.is_file raises: in a folder without rights
+            is_file = leads_to_file(path)
             if links if os.path.islink(path) else is_file:  # noqa: PTH114
                 yield path
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hipsynth.core.files import leads_to_file
 from hipsynth.core.folders import copy_folder, is_shared_folder
 from hipsynth.core.program import Project
 from hipsynth.simulator.artefacts import Artefacts
@@ -60,8 +60,7 @@ def _readable_path(word: str, folder: Path, readable: frozenset[Path]) -> str:
 
 def _resolve_file(path: str | Path) -> Path | None:
     """The resolved path of a regular file; None for anything else, and for text that is no path."""
-    is_file = os.path.isfile(path)  # noqa: PTH113 - false for text that is no path, where Path.is_file raises
-    return Path(path).resolve() if is_file else None
+    return Path(path).resolve() if leads_to_file(path) else None
 
 
 def put_executable(artefacts: Artefacts, folder: Path, name: str) -> Artefacts:

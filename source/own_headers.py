@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from hipsynth.core.files import SOURCE_BYTES, read_regular
+from hipsynth.core.files import SOURCE_BYTES, leads_to_file, read_regular
 from hipsynth.core.folders import is_includable
 from hipsynth.source.includes import PRAGMA_ONCE_LINE, ends_line, replace_includes
 
@@ -110,7 +110,7 @@ class _HeaderWriter:
     def _find_header(self, name: str, folder: Path) -> Path | None:
         for place in (folder, *self.include_folders):
             path = Path(os.path.normpath(place / name))
-            if self._is_own(path.resolve()) and os.path.isfile(path):  # noqa: PTH113 - Path.is_file may raise
+            if self._is_own(path.resolve()) and leads_to_file(path):
                 return path
         return None
 

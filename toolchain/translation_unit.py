@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hipsynth.core.errors import BadInput, CompileFailed
-from hipsynth.core.files import SOURCE_BYTES, folder_around, read_regular
+from hipsynth.core.files import SOURCE_BYTES, folder_around, leads_somewhere, read_regular
 from hipsynth.toolchain import driver, pch
 from hipsynth.toolchain import flags as flag_parser
 from hipsynth.toolchain.diagnostics import read_messages
@@ -111,7 +111,7 @@ def paths_in_flags(flags: flag_parser.Flags, folder: Path) -> list[Path]:
     for position, word in enumerate(words):
         is_path = word in flag_parser.PATH_FLAGS
         named = word[2:] if word.startswith("-I") else words[position + 1] if is_path else ""
-        if named and Path(named).exists():
+        if named and leads_somewhere(named):
             paths.append(Path(named).absolute())
     return paths
 
@@ -169,11 +169,11 @@ def _anchor_paths(words: list[str], folder: Path) -> list[str]:
     for position, word in enumerate(words):
         if word.startswith("-I") and len(word) > 2:
             places = [base / word[2:] for base in (folder, Path.cwd())]
-            result[position] = f"-I{next((place for place in places if place.exists()), word[2:])}"
+            result[position] = f"-I{next((place for place in places if leads_somewhere(place)), word[2:])}"
     for position in range(1, len(words)):
         if words[position - 1] in ("-I", *flag_parser.PATH_FLAGS):
             places = [base / words[position] for base in (folder, Path.cwd())]
-            result[position] = str(next((place for place in places if place.exists()), words[position]))
+            result[position] = str(next((place for place in places if leads_somewhere(place)), words[position]))
     return result
 
 

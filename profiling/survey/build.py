@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hipsynth import toolchain
 from hipsynth.core.errors import BadInput, CompileFailed, HipsynthError
+from hipsynth.core.files import leads_to_file, leads_to_folder
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.survey.build_plan import BuildPlan, SourceUnit, SurveyedProgram
 from hipsynth.profiling.survey.libraries import PRESENT, library_of_header, library_of_link
@@ -103,7 +104,7 @@ def _with_written(plan: BuildPlan, folder: Path) -> BuildPlan:
             if any(unit.path == folders_written for folders_written, _ in plan.written)
             else unit.path
         )
-        includes = (*unit.includes, *(place for place in further if place.is_dir()))
+        includes = (*unit.includes, *(place for place in further if leads_to_folder(place)))
         units.append(replace(unit, path=path, includes=includes))
     return replace(plan, units=tuple(units))
 
@@ -154,7 +155,7 @@ def _compile_plan(plan: BuildPlan, where: _BuildContext) -> BuildResult:
 def _header_outside(header: str | None, plan: BuildPlan, roots: Sequence[Path]) -> Path | None:
     """The missing header, if it is in a folder that the build files name but the compiler may not see."""
     named = [place / header for unit in plan.units for place in (unit.path.parent, *unit.includes)] if header else []
-    paths = [path.resolve() for path in named if path.is_file()]
+    paths = [path.resolve() for path in named if leads_to_file(path)]
     return next((path for path in paths if not any(path.is_relative_to(root.resolve()) for root in roots)), None)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from hipsynth.core.files import leads_to_file, leads_to_folder
 from hipsynth.core.languages import SOURCE_SUFFIXES, SourceLanguage, language_of_file
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.survey.build_files.cmake import cmake_plans
@@ -127,7 +128,7 @@ def _plans_of_file(build_file: Path, root: Path, arch: str, shows: Sequence[Path
 def _script_plans(path: Path) -> list[BuildPlan]:
     """Plans from the compiler calls in a shell script, as far as they can be parsed without running it."""
     steps = steps_of(simple_commands(read_text(path), path.parent))
-    buildable = [step for step in steps if all(unit.path.is_file() for unit in step.units)]
+    buildable = [step for step in steps if all(leads_to_file(unit.path) for unit in step.units)]
     return [plan for plan in plans_of(buildable, path.parent, "script") if "$" not in plan.name]
 
 
@@ -258,7 +259,7 @@ def _complete_plan(plan: BuildPlan, folder: Folder) -> BuildPlan:
         language = unit.language
         if language == SourceLanguage.CPP and source_facts(unit.path).has_kernel:
             language = SourceLanguage.HIP
-        present = [place for place in unit.includes if place.is_dir() or _plan_holds(place, plan)]
+        present = [place for place in unit.includes if leads_to_folder(place) or _plan_holds(place, plan)]
         further = [place for place in folder.include_folders(unit.path) if place not in present]
         units.append(replace(unit, language=language, includes=(*present, *further)))
     return replace(plan, units=tuple(units))
@@ -290,7 +291,7 @@ def _documented_calls(path: Path, folder: Folder, names: set[str]) -> tuple[Invo
     for place in (path.parent, *path.parent.parents):
         if not place.is_relative_to(folder.root):
             break
-        scripts = [file for file in sorted(place.iterdir()) if _RUN_SCRIPT.fullmatch(file.name) and file.is_file()]
+        scripts = [file for file in sorted(place.iterdir()) if _RUN_SCRIPT.fullmatch(file.name) and leads_to_file(file)]
         for file in scripts[:4]:
             calls = calls_of(_COMMENT_LINE.sub("", read_text(file, folder.root)), place, sorted(names), folder.root)
             invocations += [call for _, call in calls if call.arguments or call.stdin]

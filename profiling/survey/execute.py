@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hipsynth.core.files import leads_somewhere, leads_to_file
 from hipsynth.core.folders import copy_folder
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.survey.build import BuildResult
@@ -98,7 +99,7 @@ def explain_by_absent_file(verdict: RunVerdict, call: Invocation, folder: Path) 
     if verdict.reason not in _MAY_LACK_DATA:
         return verdict
     for word in filter(_INPUT_FILE.search, call.arguments):
-        if not (folder / word).exists():
+        if not leads_somewhere(folder / word):
             return replace(verdict, reason=Reason.NEEDS_DATA, message=f"{verdict.message}; {word} is not in its folder")
     return verdict
 
@@ -125,7 +126,7 @@ def _own_examples(result: api.RunResult, built: BuildResult, folder: Path) -> li
     text = f"{result.stdout}\n{result.stderr}"[:USAGE_CHARS]
     examples = [tuple(match.split()) for match in pattern.findall(text)]
     plain = [
-        words for words in examples if all(_LITERAL.fullmatch(word) or (folder / word).is_file() for word in words)
+        words for words in examples if all(_LITERAL.fullmatch(word) or leads_to_file(folder / word) for word in words)
     ]
     return [Invocation(words) for words in (*plain, *(tuple(match.split()) for match in _NAMED_OPTION.findall(text)))]
 
@@ -179,7 +180,7 @@ def _standard_input(call: Invocation, start_folder: Path, folder: Path) -> Path 
     """The file for standard input; commands that ran in the folder may have left a link there, which does not count."""
     for place in (folder, start_folder) if call.stdin else ():
         file = (place / call.stdin).resolve()
-        if file.is_file() and file.is_relative_to(place.resolve()):
+        if leads_to_file(file) and file.is_relative_to(place.resolve()):
             return file
     return None
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hipsynth import toolchain
 from hipsynth.core.errors import BadInput
-from hipsynth.core.files import SOURCE_BYTES, read_regular
+from hipsynth.core.files import SOURCE_BYTES, leads_to_file, read_regular
 from hipsynth.core.kernel_record import Dim, KernelRecord
 from hipsynth.core.program import ProgramRecord, text_id
 from hipsynth.core.run_status import RunStatus
@@ -94,7 +94,7 @@ def _with_headers(text: str, folder: Path, unit: SourceUnit, root: Path, visited
     def inline_header(match: re.Match[str]) -> str:
         for place in (folder, *unit.includes) if match["mark"] == '"' else unit.includes:
             path = (place / match["name"]).resolve()
-            if path.is_relative_to(root) and path.is_file():
+            if path.is_relative_to(root) and leads_to_file(path):
                 if path in visited:
                     return ""
                 visited.add(path)

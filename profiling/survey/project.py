@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipsynth.core.errors import BadInput, CompileFailed
+from hipsynth.core.files import leads_to_folder
 from hipsynth.core.program import Program, ProgramRun, Project, SourceFile, project_program
 from hipsynth.core.reasons import Reason
 from hipsynth.profiling.survey.build import BuildResult, try_plans, unit_flags
@@ -62,7 +63,7 @@ def find_project(
 
 def _does_not_build(folder: Path, program: str, built: BuildResult, roots: Sequence[Path]) -> CompileFailed:
     """The error with the folders outside `folder` that the build files name, and that the compiler did not see."""
-    named = dict.fromkeys(place for unit in built.plan.units for place in unit.includes if place.is_dir())
+    named = dict.fromkeys(place for unit in built.plan.units for place in unit.includes if leads_to_folder(place))
     hidden = [place for place in named if not any(place.resolve().is_relative_to(root) for root in roots)]
     remedy = "run `synth survey` to see what each program of the folder lacks"
     if hidden and built.reason == Reason.MISSING_HEADER:

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from hipsynth import toolchain
 from hipsynth.core.errors import BadInput
-from hipsynth.core.files import SOURCE_BYTES, read_regular
+from hipsynth.core.files import SOURCE_BYTES, leads_to_file, read_regular
 from hipsynth.core.folders import SKIPPED_FOLDERS
 from hipsynth.core.languages import INCLUDED_SUFFIXES, SOURCE_SUFFIXES, SUFFIXES, TRITON
 from hipsynth.core.reasons import Reason
@@ -78,7 +78,7 @@ class Folder:
         the nearest with that ending."""
         for place in (includer.parent, *includes):
             header = Path(os.path.normpath(place / name))
-            if header.is_file() and header.is_relative_to(self.root):
+            if leads_to_file(header) and header.is_relative_to(self.root):
                 return header
         wanted = PurePosixPath(name).parts
         if ".." in wanted:
@@ -99,7 +99,7 @@ class Folder:
                 if not quoted and is_installed(name):
                     continue
                 header = self.find_header(file, name)
-                if header is None and (own_headers() / name).is_file():  # <hip_runtime.h> for <hip/hip_runtime.h>
+                if header is None and leads_to_file(own_headers() / name):  # <hip_runtime.h> for <hip/hip_runtime.h>
                     folders += [own_headers()] if own_headers() not in folders else []
                 if header is None or (quoted and Path(os.path.normpath(file.parent / name)) == header):
                     continue
@@ -115,7 +115,7 @@ class Folder:
 def is_installed(name: str) -> bool:
     """Whether <name> is a standard, system or HIP header that the compiler finds without -I."""
     places = (Path("/usr/include"), Path("/usr/include/x86_64-linux-gnu"), toolchain.find_toolchain().root / "include")
-    return "." not in name or any((place / name).is_file() for place in places)
+    return "." not in name or any(leads_to_file(place / name) for place in places)
 
 
 def own_headers() -> Path:
@@ -155,7 +155,7 @@ def _walk_files(root: Path) -> Iterator[Path]:
         names[:] = sorted(name for name in names if name not in SKIPPED_FOLDERS)
         for name in sorted(files):
             path = Path(place) / name
-            if not path.is_file():  # a broken link, or a pipe on which a read would block
+            if not leads_to_file(path):  # a broken link, or a pipe on which a read would block
                 continue
             if path.is_symlink() and not path.resolve().is_relative_to(root):
                 continue

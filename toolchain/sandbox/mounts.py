@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hipsynth.core.files import leads_to_file
 from hipsynth.core.folders import is_shared_folder
 from hipsynth.core.languages import INCLUDED_SUFFIXES
 from hipsynth.core.scratch import PREFIX, process_folder, scratch_folder
@@ -84,7 +85,7 @@ def _list_readable(paths: Iterable[Path]) -> Iterator[Path]:
             yield path
             continue
         listed = (file for file in sorted(path.iterdir()) if file.suffix in INCLUDED_SUFFIXES)
-        yield from (file for file in listed if os.path.isfile(file))  # noqa: PTH113 - Path.is_file may raise
+        yield from (file for file in listed if leads_to_file(file))
 
 
 def _is_covered(inside: Path, outside: Path, paths_shown: Mapping[Path, Path]) -> bool:

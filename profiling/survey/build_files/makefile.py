@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hipsynth.core.files import leads_to_file
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.survey.build_files import rocm
 from hipsynth.profiling.survey.build_files.commands import plans_of, simple_commands, steps_of
@@ -108,7 +109,8 @@ def _run_recursive_makes(text: str, makefile: Path, view: MakeView, depth: int, 
             elif not word.startswith("-"):
                 goals.append(word)
         run = (place.resolve(), tuple(goals))
-        if run not in visited and len(visited) < MOST_RUNS and run[0].is_file() and run[0].is_relative_to(view.root):
+        is_new = run not in visited and len(visited) < MOST_RUNS
+        if is_new and leads_to_file(run[0]) and run[0].is_relative_to(view.root):
             visited.add(run)
             yield dry_run(run[0], view, run[1], depth, visited)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from hipsynth.core.files import leads_somewhere
 from hipsynth.profiling.survey.build_files.commands import is_build_step, simple_commands
 from hipsynth.profiling.survey.build_plan import Invocation
 
@@ -122,4 +123,4 @@ def seen_from(folder: Path, place: Path, word: str, root: Path) -> str:
     path = Path(os.path.normpath(place / word))
     if not path.is_relative_to(root) or (place == folder and not Path(word).is_absolute()):
         return word
-    return os.path.relpath(path, folder) if path.exists() else word
+    return os.path.relpath(path, folder) if leads_somewhere(path) else word

@@ -325,6 +325,18 @@ def test_which_mains_read_their_arguments(main: str, reads: bool, tmp_path: Path
     assert find_programs(tmp_path, "gfx90a")[0].reads_arguments is reads
 
 
+def test_names_that_are_too_long_for_a_path_lead_nowhere(tmp_path: Path) -> None:
+    name = "a" * 300
+    calls = [{"directory": str(tmp_path), "file": "main.hip", "command": f"hipcc -I {name} -c main.hip -o main.o"}]
+    write(tmp_path, {
+        "main.hip": f'#include "{name}.h"\n#include <{name}.h>\n{MAIN}',
+        "compile_commands.json": json.dumps(calls),
+        "build.sh": f"hipcc {name}.hip -o other\n./main {name}.txt\n",
+    })  # fmt: skip
+    (program,) = find_programs(tmp_path, "gfx90a")
+    assert all(unit.path == program.main and not unit.includes for plan in program.plans for unit in plan.units)
+
+
 def test_a_folder_that_may_not_be_read_is_no_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulated, as nothing is unreadable for root. A folder within it is left out, as before."""
     (tmp_path / "inner").mkdir()

@@ -184,6 +184,7 @@ def test_totals_count_only_what_should_run() -> None:
         (("graph.txt", "16"), "exit_code"),
         (("absent.txt", "16"), "needs_data"),
         (("-i", "data/absent"), "needs_data"),
+        (("data/" + 300 * "a",), "needs_data"),
         (("1024", "0.5", "-v"), "exit_code"),
         ((), "exit_code"),
     ],
