@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 
-from hipsynth.core.errors import BadInput, CompileFailed, UsageError
+from hipsynth.core.errors import BadInput, CompileFailed
 from hipsynth.core.kernel_record import (
     Dim,
     KernelRecord,
@@ -68,11 +68,12 @@ class PreviewBackend:
         return SimBackend().environment(target, language)
 
     def profile(self, program: Program, target: Target, scratch: Path, limits: RunLimits) -> TargetResult:
-        """Previews one program on one target. Raises UsageError for an invalid target or a program of several files,
-        MissingDependency if nothing can be compiled."""
+        """Previews one program on one target. Raises UsageError for an invalid target, MissingDependency if nothing can
+        be compiled."""
         devices.device_of(target.arch, target.device)
         if program.project is not None and len(program.project.sources) > 1:
-            raise UsageError("a program of several files has no preview", remedy="profile it with --backend sim")
+            why = "a program of several files has no preview: profile it with --backend sim"
+            return failed_result(target, Reason.UNSUPPORTED, why)
         provenance = {"program": program.id, "device": target.device, "backend": self.name, "version": self.version()}
         provenance |= {"host_code": program.host_code, "flags": target.flags}
         try:

@@ -13,7 +13,7 @@ import pytest
 from profiling_samples import VCOPY_GFX90A, captures, failure, kernel, program, result, target
 
 from hipsynth.core.kernel_record import MeasurementSource
-from hipsynth.core.program import Program
+from hipsynth.core.program import Program, Project, SourceFile
 from hipsynth.profiling import backends
 from hipsynth.profiling.backends.preview import PreviewBackend
 from hipsynth.profiling.backends.protocol import Backend, Target
@@ -143,6 +143,13 @@ def test_failures_have_a_reason_code(case: BackendCase, tmp_path: Path) -> None:
             case.backend, bad, target("gfx90a"), tmp_path / str(number), reasons, RunLimits(time_s=30)
         )
         assert found.message, f"{name}: a failure says what happened"
+
+
+def test_a_program_of_several_files_ends_no_matrix_of_previews(tmp_path: Path) -> None:
+    sources = tuple(SourceFile(tmp_path / name) for name in ("main.hip", "part.hip"))
+    several = replace(program(0), project=Project(sources, tmp_path))
+    found = PreviewBackend().profile(several, target("gfx90a"), tmp_path, RunLimits())
+    assert (found.status, found.reason) == ("failed", "unsupported") and "several files" in found.message
 
 
 def test_unsupported_targets_are_rejected(case: BackendCase) -> None:
