@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
+import os
 import shlex
 import shutil
+import signal
 import subprocess
 from collections import defaultdict
 from collections.abc import Sequence
@@ -108,8 +111,10 @@ class RocprofBackend:
                 return failed_result(target, Reason.NOT_RECORDED, f"no folder {folder.name}")
             kernels = read_folder(folder, target.arch, self.version())
             return TargetResult(target.arch, target.flags, target.device, RunStatus.OK, kernels=kernels)
-        if program.is_script:
-            why = "a Python script: profile it with rocprofv3 itself, and give the folder of what that writes"
+        several = program.project is not None and len(program.project.sources) > 1
+        if program.is_script or several:
+            what_it_is = "a Python script" if program.is_script else "a program of several files"
+            why = f"{what_it_is}: profile it with rocprofv3 itself, and give the folder of what that writes"
             return failed_result(target, Reason.UNSUPPORTED, why)
         if program.origin == "llm":
             return failed_result(
@@ -131,9 +136,7 @@ class RocprofBackend:
             where = ["--output-format", "csv", "-d", str(out / f"pass_{index}"), "-o", "out"]
             command = ["rocprofv3", *options, *where, "--", *program]
             try:
-                process = subprocess.run(
-                    command, cwd=scratch, capture_output=True, text=True, errors="replace", timeout=limits.time_s
-                )
+                process = _run_group(command, limits.time_s, scratch)
             except subprocess.TimeoutExpired:
                 return failed_result(target, Reason.TIMEOUT, f"no end within {limits.time_s:g} s")
             if index == 0:
@@ -160,17 +163,41 @@ class RocprofBackend:
 
 def _compile_program(program: Program, target: Target, scratch: Path, limits: RunLimits) -> Path:
     source, binary = scratch / "program.hip", scratch / "program"
-    source.write_text(program.text)
-    command = ["hipcc", f"--offload-arch={target.arch}", *shlex.split(target.flags), str(source), "-o", str(binary)]
+    flags = shlex.split(target.flags)
+    if program.project is None:
+        source.write_text(program.text)
+    else:  # in its folder, where its headers are
+        source = program.project.sources[0].path
+        flags += shlex.split(program.project.sources[0].flags)
+    command = ["hipcc", f"--offload-arch={target.arch}", *flags, str(source), "-o", str(binary)]
     try:
-        process = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=limits.time_s, check=False
-        )
+        process = _run_group(command, limits.time_s)
     except subprocess.TimeoutExpired as error:
         raise BadInput("the compiler did not end", cause=f"limit {limits.time_s:g} s", reason=Reason.TIMEOUT) from error
     if process.returncode != 0:
         raise CompileFailed(f"hipcc refused the program for {target.arch}", diagnostics=process.stderr[-4000:])
     return binary
+
+
+def _run_group(command: Sequence[str], time_s: float, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs a command in `folder`. Where it takes too long (TimeoutExpired) or is interrupted, all that it started ends,
+    too: the program that a profiler runs would hold its output open."""
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as process:
+        try:
+            stdout, stderr = process.communicate(timeout=time_s)
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
 
 
 def _folder_name(program_id: str, target: Target, arguments: Sequence[str] = ()) -> str:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import stat
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from profiling_samples import ATOMICS, VCOPY_GFX90A, ZERO_FLOPS, program, target
 
 from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency
+from hipsynth.core.program import Project, SourceFile
 from hipsynth.profiling.backends import rocprof
 from hipsynth.profiling.backends.rocprof import RocprofBackend, counter_passes, needed_counters
 from hipsynth.profiling.backends.rocprof_csv import read_folder
 from hipsynth.simulator.limits import RunLimits
+from hipsynth.toolchain.sandbox import processes
 
 # Column layouts: rocprofv3 as in the "Using rocprofv3" page of the ROCprofiler-SDK documentation; pmc_perf.csv and
 # SQ_*.csv as in the test workloads of ROCm/rocprofiler-compute. Values: second dispatch of the recorded vector copy.
@@ -237,6 +241,32 @@ def test_a_pass_that_fails_is_no_measurement(rocm: Path, tmp_path: Path) -> None
     found = RocprofBackend().profile(program(1), target("gfx90a"), tmp_path, RunLimits(time_s=20))
     assert (found.status, found.reason, found.kernels) == ("failed", "exit_code", ())
     assert "ended with 7" in found.message and "no counter" in found.message
+
+
+def test_what_the_profiler_started_ends_with_it(rocm: Path, tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    write(rocm / "rocprofv3", f"#!/bin/sh\nsleep 60 > /dev/null 2>&1 & echo $! > {pid}\nwait\n")
+    found = RocprofBackend().profile(program(1), target("gfx90a"), tmp_path, RunLimits(time_s=1))
+    assert (found.status, found.reason) == ("failed", "timeout")
+    for _ in range(100):  # a killed process may take a moment to end
+        if processes.is_running(int(pid.read_text())):
+            time.sleep(0.02)
+    assert not processes.is_running(int(pid.read_text()))
+
+
+@pytest.mark.usefixtures("rocm")
+def test_a_file_is_compiled_in_its_folder_with_its_own_flags(tmp_path: Path) -> None:
+    source = SourceFile(tmp_path / "user/main.hip", flags="-DN=3")
+    write(source.path, program(1).text)
+    write(tmp_path / "bin/hipcc", f'#!/bin/sh\necho "$@" > {tmp_path}/words\nexit 1\n')
+    built = replace(program(1), project=Project((source,), source.path.parent))
+    with pytest.raises(CompileFailed):
+        RocprofBackend().profile(built, target("gfx90a"), tmp_path, RunLimits())
+    words = (tmp_path / "words").read_text().split()
+    assert words[:4] == ["--offload-arch=gfx90a", "-O3", "-DN=3", str(source.path)]
+    several = replace(built, project=Project((source, source), source.path.parent))
+    refused = RocprofBackend().profile(several, target("gfx90a"), tmp_path, RunLimits())
+    assert (refused.status, refused.reason) == ("failed", "unsupported") and "several files" in refused.message
 
 
 @pytest.mark.usefixtures("rocm")
