@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -200,6 +203,7 @@ def _run_surveys(
     from hipsynth.simulator.devices import default_device
 
     jobs = [(folder, options) for options in wanted for folder in dict.fromkeys(folders)]
+    names = _name_reports(folders)
     results: dict[
         Path, list[SurveyedProgram]
     ] = {}  # folders are searched and configured once, for the first architecture
@@ -209,7 +213,7 @@ def _run_surveys(
             name = (
                 options.arch if options.device == default_device(options.arch) else f"{options.arch}-{options.device}"
             )
-            target_path = out / f"{'-'.join(folder.parts[-3:]).strip('-/.')}-{name}.json"
+            target_path = out / f"{names[folder]}-{name}.json"
         bars: list[Progress] = []
 
         def start(
@@ -229,3 +233,11 @@ def _run_surveys(
         finally:
             for bar in bars:
                 bar.close()
+
+
+def _name_reports(folders: Sequence[Path]) -> dict[Path, str]:
+    """The beginning of the name of each folder's reports: the end of its path, and where folders end alike a hash."""
+    ends = {folder: "-".join(folder.parts[-3:]).strip("-/.") for folder in folders}
+    counts = Counter(ends.values())
+    hashes = {folder: hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:8] for folder in folders}
+    return {folder: f"{end}-{hashes[folder]}" if counts[end] > 1 else end for folder, end in ends.items()}
