@@ -7,7 +7,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -171,22 +170,17 @@ def _label_writer(corpus: Path | None, keep_sources: bool) -> Iterator[Label | N
     """Yields a function that stores a program's labels in the corpus; None without a corpus."""
     from hipsynth.core.store import CorpusWriter
     from hipsynth.profiling import metrics
-    from hipsynth.profiling.survey.labels import label_identity
 
     if corpus is None:
         yield None
         return
     with ExitStack() as stack:
         opened: list[CorpusWriter] = []  # at the first label: wrong folders leave no empty corpus
-        written_keys: set[str] = set()
 
         def label(labels: tuple[ProgramRecord, CorpusItem]) -> None:
             record, item = labels
-            fresh = {label_identity(kernel, item.device): kernel for kernel in item.kernels}
-            item = replace(item, kernels=tuple(kernel for key, kernel in fresh.items() if key not in written_keys))
-            written_keys.update(fresh)
             if not item.kernels:
-                return  # another program has the same kernel, with the same counters
+                return
             if not opened:
                 opened.append(stack.enter_context(CorpusWriter(corpus, metrics.all_ids())))
             opened[0].add_program(record, record["text"] if keep_sources else "")

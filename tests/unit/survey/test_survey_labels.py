@@ -6,8 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from corpus_samples import item, kernel
+from profiling_samples import program
 
+from hipsynth.cli.survey import _label_writer
 from hipsynth.core.program import check_record, text_id
+from hipsynth.core.store import Corpus
 from hipsynth.profiling.survey.build import code_flags
 from hipsynth.profiling.survey.build_plan import BuildPlan, SourceUnit, SurveyedProgram
 from hipsynth.profiling.survey.labels import NOT_KNOWN, licence_of, program_record, source_text
@@ -91,3 +95,14 @@ def test_a_program_in_another_size_belongs_to_its_original(tmp_path: Path) -> No
     check_record({name: value for name, value in record.items() if name != "text"})
     assert record["lineage"] == "0123456789abcdef" != record["id"]
     assert record["derivation"] == ["constants:n=512"]
+
+
+def test_equal_kernels_of_two_programs_have_a_label_each(tmp_path: Path) -> None:
+    """Otherwise the one that ends first would have it, and a survey that goes on would not know of the other."""
+    items = [replace(item(number), kernels=(kernel(),)) for number in range(2)]
+    with _label_writer(tmp_path / "corpus", True) as label:
+        assert label is not None
+        for number, labelled in enumerate(items):
+            label(({**program(number).record(), "text": program(number).text}, labelled))
+    rows = Corpus.open(tmp_path / "corpus").measurements().to_pylist()
+    assert {row["program_id"] for row in rows} == {labelled.program_id for labelled in items}
