@@ -19,6 +19,7 @@ from hipsynth.simulator.scripts.prepare import package_versions, prepare_script
 from hipsynth.source.outline import loads_kernels
 from hipsynth.toolchain import CompileLimits, legacy_headers
 from hipsynth.toolchain.project import CompileUnit, compile_project
+from hipsynth.toolchain.translation_unit import read_source, source_sha256
 
 _RELOCATABLE = "-fgpu-rdc"
 LEAST_COMPILE_S = 10.0  # the headers alone take seconds on a slow machine
@@ -149,9 +150,9 @@ def _build_one(
     try:
         device = toolchain.compile_device(source, arch, flags, folder, limits=limits)
     except BadInput as error:
-        if error.reason != Reason.NO_KERNEL or not loads_kernels(text := source.read_text()):
+        if error.reason != Reason.NO_KERNEL or not loads_kernels(text := read_source(source)):
             raise
-        identity = {"arch": arch, "flags": flags, "source_sha256": hashlib.sha256(text.encode()).hexdigest()}
+        identity = {"arch": arch, "flags": flags, "source_sha256": source_sha256(text)}
         return _build_host(source, flags, folder, limits), toolchain.find_toolchain().provenance() | identity
     host = toolchain.compile_host(source, flags, folder, runtime=library_path(), limits=limits)
     artefacts = Artefacts(host.executable, device.code_object, device.disassembly, toolchain.find_toolchain().objdump)

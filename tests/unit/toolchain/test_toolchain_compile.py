@@ -13,6 +13,8 @@ import pytest
 
 from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency, UsageError
 from hipsynth.core.files import hash_file
+from hipsynth.core.reasons import Reason
+from hipsynth.simulator.build import build_file
 from hipsynth.toolchain import DeviceBuild, compilable_archs, compile_device, compile_host, find_toolchain, pch
 from hipsynth.toolchain.compile import RUNTIME
 from hipsynth.toolchain.driver import CompileLimits
@@ -331,6 +333,17 @@ def test_a_file_without_a_kernel_has_a_reason(tmp_path: Path) -> None:
     with pytest.raises(BadInput) as caught:
         compile_device(source, "gfx942", "-O3", tmp_path)
     assert caught.value.reason == "no_kernel"
+
+
+def test_a_file_without_a_kernel_may_be_in_any_encoding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise BadInput("no kernel", reason=Reason.NO_KERNEL)
+
+    monkeypatch.setattr("hipsynth.toolchain.compile_device", refuse)
+    source = tmp_path / "latin1.hip"
+    source.write_bytes(b"// caf\xe9\nint main() {}\n")
+    with pytest.raises(BadInput, match="no kernel"):
+        build_file(source, "gfx90a", "-O3", tmp_path)
 
 
 def test_a_missing_or_binary_file_is_bad_input(tmp_path: Path) -> None:
