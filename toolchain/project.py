@@ -117,6 +117,8 @@ def _linked_device(
     units: Sequence[CompileUnit], arch: str, folder: Path, limits: CompileLimits, roots: Sequence[Path] | None
 ) -> list[tuple[Path, Path]]:
     """One code object of all files; an empty list if no file defines a kernel."""
+    if not units:
+        return []
     toolchain = find_toolchain()
     with sandbox.job_folder() as scratch:
         objects: list[Path] = []

@@ -13,12 +13,14 @@ import pytest
 
 from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency, UsageError
 from hipsynth.core.files import hash_file
+from hipsynth.core.languages import SourceLanguage
 from hipsynth.core.reasons import Reason
 from hipsynth.simulator.build import build_file
 from hipsynth.toolchain import DeviceBuild, compilable_archs, compile_device, compile_host, find_toolchain, pch
 from hipsynth.toolchain.compile import RUNTIME
 from hipsynth.toolchain.driver import CompileLimits
 from hipsynth.toolchain.elf import kernels_in
+from hipsynth.toolchain.project import CompileUnit, compile_project
 
 COPY = """// a comment
 #include <cstdio>
@@ -344,6 +346,12 @@ def test_a_file_without_a_kernel_may_be_in_any_encoding(tmp_path: Path, monkeypa
     source.write_bytes(b"// caf\xe9\nint main() {}\n")
     with pytest.raises(BadInput, match="no kernel"):
         build_file(source, "gfx90a", "-O3", tmp_path)
+
+
+def test_without_a_hip_file_there_is_no_device_code_to_link(tmp_path: Path) -> None:
+    unit = CompileUnit(write(tmp_path, "int main(void) { return 0; }\n", "main.c"), SourceLanguage.C)
+    built = compile_project([unit], "gfx90a", tmp_path / "out", relocatable=True)
+    assert not built.devices and subprocess.run([built.executable], check=True).returncode == 0
 
 
 def test_a_missing_or_binary_file_is_bad_input(tmp_path: Path) -> None:
