@@ -99,7 +99,7 @@ def read_file(path: Path) -> _File | None:
             if "grid_size_x" in lower:
                 return _File(_TRACE, _read_rows(path, rows, _add_trace_row))
             return _File(_WIDE, _read_rows(path, rows, _add_wide_row))
-    except OSError as error:
+    except (OSError, csv.Error) as error:
         raise BadInput(f"{path}: cannot be read", cause=str(error), remedy="check the file") from error
 
 
@@ -114,7 +114,7 @@ def _read_rows(path: Path, rows: Iterable[tuple[int, Row]], into: _Reader) -> di
                 continue
             key = fields.get("dispatch_id") or fields.get("index") or str(number)
             into(kernels[name].setdefault(key, _Dispatch()), fields, row)
-        except (KeyError, ValueError, ZeroDivisionError) as error:
+        except (KeyError, ValueError, ArithmeticError) as error:
             raise BadInput(f"{path}:{number}: unreadable row", cause=repr(error), remedy="profile again") from error
     return {name: list(dispatches.values()) for name, dispatches in kernels.items()}
 
@@ -164,7 +164,12 @@ def _flat_shape(dispatch: _Dispatch, fields: Row) -> None:
 def _read_duration(fields: Row) -> float | None:
     begin = fields.get("start_timestamp") or fields.get("beginns")
     end = fields.get("end_timestamp") or fields.get("endns")
-    return float(end) - float(begin) if begin and end else None
+    if not begin or not end:
+        return None
+    duration = float(end) - float(begin)
+    if not math.isfinite(duration):
+        raise ValueError(f"the time stamps are {begin} and {end}")
+    return duration
 
 
 def _read_counters(cells: Iterable[tuple[str, str]]) -> Iterator[tuple[str, float]]:

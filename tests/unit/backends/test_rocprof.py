@@ -153,6 +153,10 @@ def test_level_files_agree_with_each_other(tmp_path: Path) -> None:
             "no time",
         ),
         ("pmc_perf.csv", pmc({"SQ_WAVES": 1}).replace(",256,", ",0,"), "pmc_perf.csv:2"),
+        ("pmc_perf.csv", pmc({"SQ_WAVES": 1}).replace(",256,", ",inf,"), "pmc_perf.csv:2"),
+        ("pmc_perf.csv", pmc({"SQ_WAVES": 1}, times="nan,1412702536524196"), "pmc_perf.csv:2"),
+        ("pmc_perf.csv", pmc({"SQ_WAVES": 1}) + "x" * 140_000, "pmc_perf.csv: cannot be read"),
+        ("notes.csv", "x" * 140_000, "notes.csv: cannot be read"),
     ],
 )
 def test_unusable_files_are_named(tmp_path: Path, name: str, text: str, message: str) -> None:
