@@ -117,9 +117,13 @@ def time_within(budget: float, timeout: float) -> float:
     return timeout if typed_options("--timeout") or not budget else max(timeout, least_time(budget))
 
 
+LEAST_TIMEOUT, MOST_TIMEOUT = 0.1, 30 * 24 * 3600.0
+
+
 def timeout_of(meaning: str) -> Callable[[F], F]:
     """The --timeout option; `meaning` is its help text."""
-    return click.option("--timeout", type=FiniteRange(min=0.1), default=60.0, show_default=True, help=meaning)
+    seconds = FiniteRange(LEAST_TIMEOUT, MOST_TIMEOUT)
+    return click.option("--timeout", type=seconds, default=60.0, show_default=True, help=meaning)
 
 
 timeout_option = timeout_of("Seconds of processor time per program, independent of machine load.")

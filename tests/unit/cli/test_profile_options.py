@@ -47,6 +47,12 @@ def test_a_wrong_budget_is_a_usage_error(tmp_path: Path) -> None:
         assert done.exit_code == 2 and "no duration" in done.output
 
 
+def test_a_time_limit_is_one_that_the_system_can_count(tmp_path: Path) -> None:
+    for verb in (profile, survey):
+        done = CliRunner().invoke(verb, [str(tmp_path), "--timeout", "1e20"])
+        assert done.exit_code == 2 and "is not in the range" in done.output
+
+
 @pytest.mark.parametrize(
     ("words", "says"), [(("--per-kernel", "3"), "excludes --per-kernel"), (("--backend", "rocprof"), "the simulator")]
 )
