@@ -56,7 +56,7 @@ def default_arguments(text: str) -> tuple[int, ...]:
         if match is None:
             break
         size = evaluate_arithmetic(parse_arithmetic(match[match.re.groups]), lambda name: None)
-        if size is None or size != int(size) or not 0 <= size < MOST_SIZE:
+        if size is None or not 0 <= size < MOST_SIZE or size != int(size):
             break
         sizes.append(int(size))
     return tuple(sizes)

@@ -39,6 +39,8 @@ WAYS_TO_WRITE = {
     "int n = 4096; n = 5;": (),
     "int n = argc > 1 ? std::atoi(argv[1]) : 0;": (0,),
     "int n = argc > 1 ? std::atoi(argv[1]) : 1 << 99999999999999999999;": (),
+    "int n = argc > 1 ? std::atoi(argv[1]) : 1e400;": (),
+    "int n = argc > 1 ? std::atoi(argv[1]) : 1e400 - 1e400;": (),
 }
 
 
