@@ -6,7 +6,7 @@ Nothing of the script is executed.
 from __future__ import annotations
 
 import ast
-import itertools
+import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,6 +16,7 @@ from hipsynth.core.reasons import Reason
 
 LANGUAGE_MODULE = "triton.language"
 UNKNOWN_COUNT = -1
+_LINE_END = re.compile(rb"\r\n?|\n")  # as Python counts lines
 
 
 @dataclass(frozen=True)
@@ -93,9 +94,9 @@ def read_triton_source(text: str) -> TritonSource:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise BadInput("the script is not Python", cause=str(error), reason=Reason.SYNTAX_ERROR) from None
     data = text.encode()
-    starts = itertools.accumulate((len(line) + 1 for line in data.split(b"\n")), initial=0)
+    starts = (0, *(match.end() for match in _LINE_END.finditer(data)))
     functions = tuple(filter(None, map(_read_function, ast.walk(tree))))
-    return TritonSource(text, data, tree, functions, tuple(starts))
+    return TritonSource(text, data, tree, functions, starts)
 
 
 def called_name(node: ast.AST) -> str:

@@ -73,6 +73,13 @@ def test_numbers_change_where_they_are_written(body: str, values: dict[str, int]
     assert changed_text(body, **values) == after
 
 
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+def test_places_hold_for_every_end_of_line(line_end: str) -> None:
+    source = read_triton_source(HEAD.format(decorator="").replace("\n", line_end))
+    (kernel,) = source.functions
+    assert source.text_of(kernel.node).startswith("def k(p, N,") and source.text_of(kernel.node).endswith(": ...")
+
+
 def test_the_only_configuration_of_an_autotuner_changes() -> None:
     decorator = "@triton.autotune(configs=[triton.Config({'BLOCK': 64}, num_warps=2)], key=['N'])\n"
     text = changed_text("k[g](p, n)\n", decorator, BLOCK=128, num_warps=4, num_stages=1)
