@@ -18,7 +18,7 @@ INCLUDE_LINE = re.compile(
 PRAGMA_ONCE_LINE = re.compile(rf"^[ \t]*#[ \t]*pragma[ \t]+once\b{REST_OF_LINE}", re.MULTILINE)
 _DEFINITION = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+(\w+)([^\n]*)", re.MULTILINE)
 _GUARD = re.compile(
-    rb"^[ \t]*#[ \t]*(?:pragma[ \t]+once\b|ifndef[ \t]+(\w+)\s*#[ \t]*define[ \t]+\1[ \t]*$)", re.MULTILINE
+    rb"^[ \t]*#[ \t]*(?:pragma[ \t]+once\b|ifndef[ \t]+(\w+)\s*#[ \t]*define[ \t]+\1[ \t]*\r?$)", re.MULTILINE
 )
 FIRST_LINE = "#line 1\n"  # what follows keeps its numbers
 RUNTIME_HEADER = f"#include <hip/hip_runtime.h>\n{FIRST_LINE}"

@@ -30,10 +30,12 @@ _COMPARED = re.compile(
 _DECLARED = re.compile(r"\(\s*\"(\w[\w-]{0,40})\"\s*,\s*\"([\w-]+)\"\s*,\s*([\w ()*<+\-]+?)\s*[,)]")
 # A call that looks an option up: number(argc, argv, "--size", 256): the option, its default.
 _LOOKED_UP = re.compile(r"\bargv\s*,\s*\"(--?[A-Za-z][\w-]{0,40})\"\s*,\s*([\w ()*<+\-]+?)\s*[,)]")
-_MACRO = re.compile(r"^[ \t]*#[ \t]*ifndef[ \t]+(\w+)[ \t]*\n[ \t]*#[ \t]*define[ \t]+\1[ \t]+([^\n]+)$", re.MULTILINE)
+_MACRO = re.compile(
+    r"^[ \t]*#[ \t]*ifndef[ \t]+(\w+)[ \t]*\r?\n[ \t]*#[ \t]*define[ \t]+\1[ \t]+([^\r\n]+)\r?$", re.MULTILINE
+)
 _VALUE = r"([\d(][\w'()*+<\- \t]*?)"
 _CONSTANT = re.compile(
-    rf"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+{_VALUE}[ \t]*(?://[^\n]*|/\*[^\n]*)?$"
+    rf"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+{_VALUE}[ \t]*(?://[^\n]*|/\*[^\n]*)?\r?$"
     r"|\b(?:int|unsigned|long|size_t|auto|u?int(?:32|64)_t)[ \t]+(?:const[ \t]+)?(\w+)[ \t]*(?:=|\{)[ \t]*"
     rf"{_VALUE}[ \t]*\}}?[ \t]*[;,]",
     re.MULTILINE,

@@ -14,7 +14,8 @@ from hipsynth.profiling.survey.further_sizes import (
     scale_size,
 )
 from hipsynth.profiling.survey.size_parameters import knobs_of
-from hipsynth.source.program_inputs import size_constants
+from hipsynth.source.includes import guards_itself
+from hipsynth.source.program_inputs import macro_inputs, size_constants
 
 POSITIONAL = "int main(int argc, char** argv) { int n = argc > 1 ? atoi(argv[1]) : 4096; run(n); }\n"
 CONSTANT = """
@@ -62,6 +63,14 @@ def test_constants_of_the_sources_vary_with_a_build(tmp_path: Path) -> None:
     assert "#define WIDTH 256" in text and "size = 524288;" in text and "n{1024}" in text
     assert "BLOCK_SIZE = 256" in text and "seed = 4711" in text
     assert (tmp_path / "p.hip").read_text() == CONSTANT
+
+
+def test_numbers_are_read_whatever_ends_a_line() -> None:
+    text = "#ifndef SIZE\n#define SIZE 1024\n#endif\n#define COUNT 2048 // items\n#define WIDTH 512\n"
+    windows = text.replace("\n", "\r\n")
+    assert macro_inputs(windows, 32) == macro_inputs(text, 32) != []
+    assert [constant.value for constant in size_constants(windows)] == [1024, 2048, 512]
+    assert guards_itself(b"#ifndef A_H\r\n#define A_H\r\nint a;\r\n#endif\r\n")
 
 
 def test_what_is_no_size_stays() -> None:
