@@ -24,7 +24,9 @@ _OPAQUE = re.compile(
     re.DOTALL,
 )
 _COMMENT = re.compile(
-    rf"//(?:\\\n|[^\n])*|/\*.*?\*/|(\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|{_SEPARATED})", re.DOTALL
+    r"//(?:\\\n|[^\n])*|/\*.*?(?:\*/|\Z)|(R\"(\w*)\(.*?(?:\)\2\"|\Z)|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
+    rf"|{_SEPARATED})",
+    re.DOTALL,
 )
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\\r?\n|\\.)*", re.M)
 _DEFINE = re.compile(r"[ \t]*#[ \t]*define[ \t]+(\w+)(\([^)\n]*\))?[ \t]*")

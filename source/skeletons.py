@@ -14,7 +14,7 @@ from hipsynth.core.program import text_id
 from hipsynth.source.declarations import DEVICE_MARKS
 
 _TOKEN = re.compile(
-    r"//[^\n]*|/\*.*?\*/|(?m:^\s*\#(?:[^\n]*\\\n)*[^\n]*)|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
+    r"//[^\n]*|/\*|(?m:^[^\S\n]*\#(?:[^\n]*\\\n)*[^\n]*)|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
     r"|(?P<name>[A-Za-z_]\w*)|(?P<number>\.?\d(?:[\w.']|(?<=[eEpP])[+-])*)|[+\-*/%&|^=!<>]=?|\S",
     re.DOTALL,
 )
@@ -75,9 +75,15 @@ _DECLARES = re.compile(
 
 def _split_tokens(text: str) -> Iterator[tuple[str, str]]:
     """(kind, token): kind is "name", "number" or ""; without comments, directives and white space."""
-    for match in _TOKEN.finditer(text):
-        token = match[0]
-        if not token.startswith(("//", "/*")) and not token.lstrip().startswith("#"):
+    last_close, position = text.rfind("*/"), 0
+    while match := _TOKEN.search(text, position):
+        token, position = match[0], match.end()
+        if token == "/*" and position <= last_close:
+            position = text.index("*/", position) + 2
+            continue
+        if token == "/*":  # a comment that is not closed is none: its words count
+            token, position = "/", match.start() + 1
+        if not token.startswith("//") and not token.lstrip().startswith("#"):
             yield match.lastgroup or "", token
 
 

@@ -30,7 +30,7 @@ def is_eligible(text: str) -> bool:
 
     Anything else before it (a macro, a declaration, a conditional, a user header) could change its meaning.
     """
-    stripped = re.sub(r"/\*.*?\*/", lambda match: "\n" * match.group().count("\n"), text, flags=re.DOTALL)
+    stripped = re.sub(r"/\*.*?(?:\*/|\Z)", lambda match: "\n" * match.group().count("\n"), text, flags=re.DOTALL)
     for line in stripped.splitlines():
         line = line.split("//", 1)[0].strip()
         if not line or re.fullmatch(r"#\s*pragma\s+once", line):

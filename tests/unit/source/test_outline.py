@@ -128,3 +128,9 @@ def test_separators_of_digits_begin_no_literal() -> None:
 def test_positions_stay_without_comments_and_literals() -> None:
     blank = blank_opaque(TEXT)
     assert len(blank) == len(TEXT) and blank.count("\n") == TEXT.count("\n") and "old" not in blank
+
+
+def test_a_comment_ends_with_the_text_and_none_begins_in_a_literal() -> None:
+    assert without_comments("int a; /* open " + "/* " * 100_000) == "int a;  "
+    for literal in ('"/*"', 'R"(src/*.hip)"', 'R"x()" /*)x"'):
+        assert without_comments(f"f({literal}); // g\nint a;") == f"f({literal});  \nint a;"

@@ -48,3 +48,10 @@ def test_swapped_names_are_another_program() -> None:
 def test_any_text_has_a_skeleton() -> None:
     for text in ("", "}}} ((", '"unterminated', "/* open", "__global__"):
         assert len(token_skeleton(text)) == len(control_skeleton(text)) == 16
+
+
+def test_what_stays_open_takes_no_time_without_end() -> None:
+    """Comments that are not closed, whose words count, and blank lines before no directive."""
+    text = "int a; /* int b;" + " /*" * 100_000
+    assert token_skeleton(text) == token_skeleton(text.replace("/*", "/ *"))
+    assert token_skeleton("\n" * 200_000 + "int a;") == token_skeleton("int a;")

@@ -132,6 +132,7 @@ def test_device_printf_is_buffered(tmp_path: Path) -> None:
         ("#ifdef X\n#include <hip/hip_runtime.h>\n#endif\n", False),
         ("int x;\n#include <hip/hip_runtime.h>\n", False),
         ("", False),
+        pytest.param("/* " * 100_000, False, id="open comments"),
     ],
 )
 def test_a_precompiled_header_is_used_only_if_no_code_precedes_it(text: str, fit: bool) -> None:
