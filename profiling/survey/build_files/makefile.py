@@ -35,7 +35,8 @@ def make_plans(makefile: Path, root: Path, arch: str, shows: Sequence[Path] = ()
     """Plans for the programs that the default goal of `makefile`, and other goals that look like programs, would link.
 
     `shows`: further folders that make sees, with prerequisites outside `root`. Only dry runs, nothing is built, and no
-    more after one that exceeded a limit. Empty if make fails or is not available.
+    more after one that exceeded a limit: not for calls of the programs found by then, either. Empty if make fails or
+    is not available.
     """
     if not make_available():
         return []
@@ -44,7 +45,7 @@ def make_plans(makefile: Path, root: Path, arch: str, shows: Sequence[Path] = ()
     for goals in ((), *((goal,) for goal in _further_goals(makefile))):
         text = dry_run(makefile, view, goals)
         if not text:
-            return []
+            return list(plans.values())
         for plan in _plans_of_text(text, makefile):
             plans.setdefault(plan.name, plan)
     calls = _goal_calls(makefile, view, list(plans)) if plans else {}

@@ -11,6 +11,7 @@ import pytest
 from file_trees import write
 
 from hipsynth.core.errors import BadInput
+from hipsynth.profiling.survey.build_files import makefile
 from hipsynth.profiling.survey.build_files.commands import plans_of, simple_commands, steps_of
 from hipsynth.profiling.survey.build_plan import BuildPlan, Invocation
 from hipsynth.profiling.survey.discover import find_programs
@@ -297,6 +298,14 @@ def test_a_makefile_without_a_default_compiler(tmp_path: Path) -> None:
     write(tmp_path, {"Makefile": "prog: main.hip\n\t$(HIPCC) -DX $< -o $@\n", "main.hip": MAIN})
     (program,) = find_programs(tmp_path, "gfx90a")
     assert program.plans[0].origin == "make" and program.plans[0].units[0].defines == ("X",)
+
+
+def test_a_goal_over_its_limit_ends_the_search_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, {"Makefile": "prog:\nother:\nlast:\n", "main.hip": MAIN})
+    texts = {(): "hipcc main.hip -o prog", ("other",): "", ("last",): "hipcc main.hip -o last"}
+    monkeypatch.setattr(makefile, "make_available", lambda: True)
+    monkeypatch.setattr(makefile, "dry_run", lambda path, view, goals: texts.get(goals, ""))
+    assert [plan.name for plan in makefile.make_plans(tmp_path / "Makefile", tmp_path, "gfx90a")] == ["prog"]
 
 
 def test_make_runs_in_the_sandbox(tmp_path: Path) -> None:
