@@ -111,7 +111,7 @@ def _load_stored(headers: tuple[str, ...], args: tuple[str, ...], cache: Path) -
         _prune_cache(cache)
     else:
         return None
-    files = listing.read_text().splitlines()
+    files = _listed_headers(listing)
     words, macros = _words_of(files)
     return Preamble(target, frozenset(files), words, macros)
 
@@ -133,12 +133,23 @@ def make_folder(cache: Path) -> bool:
 
 
 def _is_fresh(target: Path, listing: Path) -> bool:
-    """Whether a stored preamble is at least as new as every header in it."""
+    """Whether every header of a stored preamble has the size and time that it was built with: of an update of a
+    package, both may be older than the preamble."""
     try:
-        built_at = target.stat().st_mtime
-        return all(Path(name).stat().st_mtime <= built_at for name in listing.read_text().splitlines())
-    except OSError:
+        stamps = [_stamp_header(name) for name in _listed_headers(listing)]
+        return target.exists() and stamps == listing.read_text().splitlines()
+    except (OSError, IndexError):
         return False
+
+
+def _listed_headers(listing: Path) -> list[str]:
+    return [line.split(" ", 2)[2] for line in listing.read_text().splitlines()]
+
+
+def _stamp_header(name: str) -> str:
+    """A line of a preamble's list of headers."""
+    state = Path(name).stat()
+    return f"{state.st_size} {state.st_mtime_ns} {name}"
 
 
 def _build_preamble(text: bytes, args: tuple[str, ...], source: Path, target: Path, listing: Path) -> bool:
@@ -152,7 +163,7 @@ def _build_preamble(text: bytes, args: tuple[str, ...], source: Path, target: Pa
             with replace_atomically(target) as fresh:
                 if not tu.save(fresh):
                     raise OSError("the preamble cannot be saved")
-                write_whole(listing, "".join(f + "\n" for f in tu.includes()))
+                write_whole(listing, "".join(_stamp_header(name) + "\n" for name in tu.includes()))
         _let_read(source, target, listing)
     except (ValueError, OSError, BadInput):
         return False
