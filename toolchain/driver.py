@@ -13,7 +13,7 @@ from pathlib import Path
 from hipsynth.core import time_limit
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import BadInput, CompileFailed, HipsynthError, MissingDependency, UsageError
-from hipsynth.core.files import write_whole
+from hipsynth.core.files import leads_to_folder, write_whole
 from hipsynth.core.installation import install_packages
 from hipsynth.core.languages import SourceLanguage
 from hipsynth.core.reasons import Reason
@@ -112,7 +112,8 @@ def _common_arguments(toolchain: Toolchain) -> list[str]:
 def driver_commands(
     toolchain: Toolchain, arguments: Sequence[str], flags: Flags, limits: CompileLimits | None = None
 ) -> DriverCommands:
-    """The cc1 and linker commands for driver `arguments`, from the driver's `-###` output (cached on disk).
+    """The cc1 and linker commands for driver `arguments`, from the driver's `-###` output (cached on disk while the
+    folders that they name are there, such as those of a release of GCC).
 
     Raises UsageError (reason "bad_flag") with the compiler's message for an unknown flag, MissingDependency if the
     compiler does not run.
@@ -123,13 +124,20 @@ def driver_commands(
     path = cache_dir() / "commands" / f"{key}.json"
     try:
         stored = json.loads(path.read_text())
-        return DriverCommands(tuple(stored["cc1"]), tuple(stored["link"]))
+        if all(map(leads_to_folder, stored["folders"])):
+            return DriverCommands(tuple(stored["cc1"]), tuple(stored["link"]))
     except (OSError, ValueError, KeyError, TypeError):
         pass
     commands = _ask_driver(toolchain, arguments, flags, limits or CompileLimits())
     with contextlib.suppress(BadInput):  # failing to cache is no error
-        write_whole(path, json.dumps({"cc1": commands.cc1, "link": commands.link}))
+        folders = _named_folders(commands)
+        write_whole(path, json.dumps({"cc1": commands.cc1, "link": commands.link, "folders": folders}))
     return commands
+
+
+def _named_folders(commands: DriverCommands) -> list[str]:
+    words = (word.removeprefix("-L") for word in (*commands.cc1, *commands.link))
+    return [word for word in dict.fromkeys(words) if word.startswith("/") and leads_to_folder(word)]
 
 
 def _ask_driver(toolchain: Toolchain, arguments: Sequence[str], flags: Flags, limits: CompileLimits) -> DriverCommands:

@@ -16,7 +16,16 @@ from hipsynth.core.files import hash_file
 from hipsynth.core.languages import SourceLanguage
 from hipsynth.core.reasons import Reason
 from hipsynth.simulator.build import build_file
-from hipsynth.toolchain import DeviceBuild, compilable_archs, compile_device, compile_host, find_toolchain, pch
+from hipsynth.toolchain import (
+    DeviceBuild,
+    compilable_archs,
+    compile_device,
+    compile_host,
+    driver,
+    find_toolchain,
+    parse_flags,
+    pch,
+)
 from hipsynth.toolchain.compile import RUNTIME
 from hipsynth.toolchain.driver import CompileLimits
 from hipsynth.toolchain.elf import kernels_in
@@ -323,6 +332,22 @@ def test_an_unknown_flag_is_a_usage_error_with_the_compilers_message(tmp_path: P
     assert caught.value.exit_code == 2
     assert caught.value.reason == "bad_flag"
     assert "-fno-such-thing" in caught.value.cause
+
+
+def test_the_driver_is_asked_again_where_a_folder_that_it_named_is_gone(
+    own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = [write(tmp_path / f"gcc/{release}", "", "crtbegin.o").parent for release in (12, 13)]
+    commands = [driver.DriverCommands(("-internal-isystem", str(folder)), (f"-L{folder}",)) for folder in answers]
+    asked = iter(commands)
+    monkeypatch.setattr(driver, "_ask_driver", lambda *_: next(asked))
+
+    def ask() -> driver.DriverCommands:
+        return driver.driver_commands(find_toolchain(), ["-x", "hip"], parse_flags("-O3"))
+
+    assert ask() == ask() == commands[0]
+    shutil.rmtree(answers[0])
+    assert ask() == ask() == commands[1]
 
 
 def test_an_unknown_architecture_is_a_usage_error(tmp_path: Path) -> None:
