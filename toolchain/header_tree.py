@@ -7,12 +7,14 @@ leaves no partial tree.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import shutil
 import subprocess
 import tempfile
+import time
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,6 +26,7 @@ from hipsynth.core.wheels import WheelPin, fetch_wheel, require_hash
 from hipsynth.toolchain import locate
 
 Say = Callable[[str], None]
+UNUSED_S = 30 * 24 * 3600.0
 
 
 def build_tree(say: Say = lambda _line: None, *, wheels: Path | None = None) -> Path:
@@ -47,14 +50,17 @@ def build_tree(say: Say = lambda _line: None, *, wheels: Path | None = None) -> 
         _control_bitcode(fresh)
         manifest = _build_manifest(fresh, taken_wheels)
         (fresh / "manifest.json").write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
-    _remove_older(tree)
+    _remove_unused(tree)
     return tree
 
 
-def _remove_older(tree: Path) -> None:
+def _remove_unused(tree: Path) -> None:
+    """Removes the other trees that nothing has used for UNUSED_S; they may be of other installations."""
     for other in tree.parent.glob("tree-*"):
-        if other != tree and other.suffix != PARTIAL:  # may belong to another process
-            shutil.rmtree(other, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # another process removed it
+            unused_s = time.time() - other.stat().st_mtime
+            if other != tree and other.suffix != PARTIAL and unused_s > UNUSED_S:
+                shutil.rmtree(other, ignore_errors=True)
 
 
 def _reuse_older(tree: Path, fresh: Path) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.util
@@ -263,6 +264,8 @@ def _debian_toolchain() -> Toolchain:
             cause=f"no manifest in {tree}",
             remedy=set_up_by("python -m hipsynth.toolchain"),
         )
+    with contextlib.suppress(OSError):  # build_tree() removes trees that are long unused
+        os.utime(tree)
     clang, lld, objdump = find_tool("clang++"), find_tool("lld"), find_tool("llvm-objdump")
     assert clang and lld and objdump
     compiler = compiler_version(clang)

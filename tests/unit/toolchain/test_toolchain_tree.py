@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,14 @@ def test_an_existing_tree_is_reused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert locate.read_manifest(build_tree()) is not None
 
 
+def test_a_tree_knows_when_it_was_used_last() -> None:
+    tree = Path(locate.find_toolchain().root)
+    os.utime(tree, (0, 0))
+    locate._find_cached.cache_clear()
+    locate.find_toolchain()
+    assert tree.stat().st_mtime > 0
+
+
 def test_another_architecture_needs_no_wheel_again(
     empty_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -164,7 +173,10 @@ def test_another_architecture_needs_no_wheel_again(
     with monkeypatch.context() as patch:
         patch.setattr(header_tree, "_take_wheel", never)
         built = build_tree()
-    assert built != old and not old.exists()
+    assert built != old and old.exists(), "another installation may use it"
+    os.utime(old, (0, 0))
+    header_tree._remove_unused(built)
+    assert built.exists() and not old.exists()
     assert (built / "include/hip/deep/a.h").read_text() == header
     assert (built / "amdgcn/bitcode/oclc_isa_version_908.bc").exists()
     assert [wheel["files"] for wheel in json.loads((built / "manifest.json").read_text())["wheels"]] == [3, 1]
