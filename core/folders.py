@@ -44,7 +44,7 @@ def copy_folder(source: Path, target: Path, *, links: bool = False) -> None:
     """
     target.mkdir(parents=True)
     spent = count = 0
-    for path in _walk_files(source, links):
+    for path in walk_files(source, links=links):
         size = path.lstat().st_size
         if size > COPY_FILE_BYTES or spent + size > COPY_BYTES:
             continue
@@ -59,7 +59,8 @@ def copy_folder(source: Path, target: Path, *, links: bool = False) -> None:
                 copy.chmod(0o755)
 
 
-def _walk_files(folder: Path, links: bool) -> Iterator[Path]:
+def walk_files(folder: Path, *, links: bool = False) -> Iterator[Path]:
+    """The files below a folder but in SKIPPED_FOLDERS, and with `links` the symbolic links, which are not followed."""
     for current, names, files in os.walk(folder):
         linked = [name for name in names if os.path.islink(os.path.join(current, name))]  # noqa: PTH114, PTH118
         names[:] = sorted(name for name in names if name not in SKIPPED_FOLDERS)

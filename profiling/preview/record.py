@@ -22,6 +22,7 @@ from hipsynth.core.cache import cache_dir
 from hipsynth.core.documents import from_json
 from hipsynth.core.errors import BadInput, CompileFailed
 from hipsynth.core.files import read_program_file, read_regular, replace_atomically
+from hipsynth.core.folders import walk_files
 from hipsynth.core.languages import INCLUDED_SUFFIXES
 from hipsynth.core.program import Project
 from hipsynth.core.reasons import TRANSIENT, Reason
@@ -132,7 +133,8 @@ def data_files(project: Project, includes_sources: bool = False) -> list[tuple[s
     other source files and headers only if it includes some; None if there are more than MOST_FILES."""
     sources = {file.path.resolve() for file in project.sources}
     files = []
-    for number, path in enumerate(itertools.chain(project.folder.rglob("*"), sorted(project.readable))):
+    beside = walk_files(project.folder, links=True)
+    for number, path in enumerate(itertools.chain(beside, sorted(project.readable))):
         if number >= MOST_FILES:
             return None
         is_read = includes_sources or path.suffix not in INCLUDED_SUFFIXES

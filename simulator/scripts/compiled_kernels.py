@@ -21,6 +21,7 @@ from pathlib import Path
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import read_regular, replace_atomically
+from hipsynth.core.folders import walk_files
 from hipsynth.core.program import Project
 from hipsynth.core.scratch import remove_tree
 from hipsynth.simulator.artefacts import Artefacts
@@ -98,7 +99,8 @@ def _entry_of(project: Project) -> Path | None:
     script = project.sources[0].path
     names = []
     try:
-        for number, path in enumerate(itertools.chain(project.folder.rglob("*"), sorted(project.readable))):
+        beside = walk_files(project.folder, links=True)
+        for number, path in enumerate(itertools.chain(beside, sorted(project.readable))):
             if number >= MOST_BESIDE:
                 return None
             if path.is_file():
