@@ -54,7 +54,7 @@ def reuse_compiled(project: Project | None, artefacts: Artefacts, folder: Path) 
 @contextlib.contextmanager
 def reuse_entry(entry: Path | None, stored: Path | None, artefacts: Artefacts, folder: Path) -> Iterator[Artefacts]:
     """The script, to be run in `folder`, with the compiled kernels that lie in `stored`; with new ones, all of them are
-    kept in `entry`. Both are folders that nothing but these functions writes to."""
+    kept in `entry`, also where a run is interrupted. Both are folders that nothing but these functions writes to."""
     assert artefacts.interpreter is not None
     cache = folder.resolve() / CACHE
     remove_tree(cache)
@@ -62,12 +62,12 @@ def reuse_entry(entry: Path | None, stored: Path | None, artefacts: Artefacts, f
     restored = _copy_files(stored, cache) if stored is not None and stored.is_dir() else set()
     variables = {VARIABLE: str(cache), TUNINGS_VARIABLE: str(cache / TUNINGS)}
     places = dict(artefacts.interpreter.places) | variables
-    try:
-        yield replace(artefacts, interpreter=replace(artefacts.interpreter, places=tuple(places.items())))
+    runnable = replace(artefacts, interpreter=replace(artefacts.interpreter, places=tuple(places.items())))
+    with contextlib.ExitStack() as stack:
+        stack.callback(remove_tree, cache)
         if entry is not None:
-            _store_entry(cache, entry, restored)
-    finally:
-        remove_tree(cache)
+            stack.callback(_store_entry, cache, entry, restored)
+        yield runnable
 
 
 def read_compiled(folder: Path) -> tuple[bytes, ...]:

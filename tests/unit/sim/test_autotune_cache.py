@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from hipsynth.core.errors import BadInput
+from hipsynth.simulator.artefacts import Artefacts, ScriptInterpreter
 from hipsynth.simulator.scripts.autotune_cache import copy_autotune_results
+from hipsynth.simulator.scripts.compiled_kernels import CACHE, reuse_entry
 
 RESULT = json.dumps({"key": [4096, "fp16"], "configs_timings": [
     [{"kwargs": {"BLOCK": 64}, "num_warps": 4}, [0.5, 0.5, 0.5]], [{"kwargs": {}}, [float("inf")] * 3],
@@ -65,3 +67,14 @@ def test_a_folder_that_cannot_be_written_is_bad_input(tmp_path: Path) -> None:
     (tmp_path / "target").write_text("")
     with pytest.raises(BadInput):
         copy_autotune_results(tmp_path / "source", tmp_path / "target")
+
+
+def test_compiled_kernels_of_an_interrupted_run_are_kept(tmp_path: Path) -> None:
+    script = Artefacts(tmp_path / "k.py", interpreter=ScriptInterpreter(("python",)))
+    entry, folder = tmp_path / "kept/entry", tmp_path / "run"
+    folder.mkdir()
+    with pytest.raises(KeyboardInterrupt), reuse_entry(entry, entry, script, folder):
+        (folder / CACHE / "AB").mkdir()
+        (folder / CACHE / "AB/k.hsaco").write_bytes(b"code")
+        raise KeyboardInterrupt
+    assert (entry / "AB/k.hsaco").read_bytes() == b"code" and not (folder / CACHE).exists()
