@@ -53,7 +53,7 @@ def read_capture(path: Path) -> tuple[str, TargetResult]:
         if document["schema"] != SCHEMA:
             raise ValueError(f"schema {document['schema']!r} instead of {SCHEMA!r}")
         return document["program_id"], _read_result(document["result"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadInput(
             f"{path}: not a recorded result", cause=str(error), remedy="capture it again or remove the file"
         ) from error

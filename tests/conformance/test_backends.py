@@ -12,12 +12,13 @@ import needs
 import pytest
 from profiling_samples import VCOPY_GFX90A, captures, failure, kernel, program, result, target
 
+from hipsynth.core.errors import BadInput
 from hipsynth.core.kernel_record import MeasurementSource
 from hipsynth.core.program import Program, Project, SourceFile
 from hipsynth.profiling import backends
 from hipsynth.profiling.backends.preview import PreviewBackend
 from hipsynth.profiling.backends.protocol import Backend, Target
-from hipsynth.profiling.backends.recorded import RecordedBackend, capture_result
+from hipsynth.profiling.backends.recorded import RecordedBackend, capture_result, read_capture
 from hipsynth.profiling.backends.rocprof import RocprofBackend, _folder_name
 from hipsynth.simulator.limits import RunLimits
 
@@ -143,6 +144,13 @@ def test_failures_have_a_reason_code(case: BackendCase, tmp_path: Path) -> None:
             case.backend, bad, target("gfx90a"), tmp_path / str(number), reasons, RunLimits(time_s=30)
         )
         assert found.message, f"{name}: a failure says what happened"
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"schema": 0}', "[" * 100_000])
+def test_what_is_no_capture_is_bad_input(text: str, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(BadInput, match=r"a\.json: not a recorded result"):
+        read_capture(tmp_path / "a.json")
 
 
 def test_a_program_of_several_files_ends_no_matrix_of_previews(tmp_path: Path) -> None:
