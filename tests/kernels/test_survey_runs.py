@@ -18,6 +18,7 @@ from hipsynth.profiling.survey import SurveyOptions, SurveyReport, SurveyRow, su
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.report import report_table
 from hipsynth.profiling.survey.run_survey import _finished_rows, _row_key
+from hipsynth.profiling.survey.sources import scan_folder
 
 pytestmark = pytest.mark.full  # tests/e2e/test_survey_verb.py is the smaller form
 
@@ -255,7 +256,8 @@ def test_rows_are_tried_again_whose_labels_are_elsewhere(report: SurveyReport, f
     corpus.mkdir()
     assert _finished_rows(out, options).keys() == {"none", "labelled"}
     (program, *_) = find_programs(folder, options.arch)
-    keys = {_row_key(program, replace(options, corpus=place)) for place in (None, corpus, tmp_path / "other")}
+    scanned = scan_folder(folder)
+    keys = {_row_key(program, replace(options, corpus=place), scanned) for place in (None, corpus, tmp_path / "other")}
     assert len(keys) == 3
 
 
