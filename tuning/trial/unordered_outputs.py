@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hipsynth.simulator.observation import Elements, Output
 from hipsynth.tuning.trial.output_elements import ParameterTypes
 from hipsynth.tuning.trial.paired_buffers import UNCOMPARED
 from hipsynth.tuning.trial.run import Trial
@@ -32,11 +33,13 @@ class OutputRecord:
 @dataclass(frozen=True)
 class UnorderedOutputs:
     """Outputs whose words may be in another order, and which of these keep together. `borders`: of an output, the
-    places between two of its words that none crosses in any known order."""
+    places between two of its words that none crosses in any known order; `unknown`: allocations of integers whose words
+    are others in another order, such as what longer queues before have left behind a queue."""
 
     names: frozenset[OutputName] = frozenset()
     records: tuple[OutputRecord, ...] = ()
     borders: Mapping[OutputName, Flags] = field(default_factory=dict, compare=False)
+    unknown: frozenset[OutputName] = frozenset()
 
 
 ALL_ORDERED = UnorderedOutputs()
@@ -75,7 +78,7 @@ def find_unordered(
 ) -> UnorderedOutputs:
     """The outputs `names`, which two runs of a program leave in different orders, with what keeps together in both:
     places of two outputs of one length, the words of structures and vectors, and those of an interval, as a bucket is.
-    `more`: runs in other orders, for which intervals hold, too."""
+    `more`: runs in other orders, for which intervals hold, too, and in which other words tell that they are unknown."""
     permuted = sorted(set(names) & permuted_outputs(one, other))
     places = outputs_by_name(one)
     records = [OutputRecord(pair) for pair in itertools.combinations(permuted, 2)]
@@ -85,7 +88,16 @@ def find_unordered(
             records += itertools.islice((record for record in widths if _keeps_together(one, other, record)), 1)
     lasting = tuple(record for record in records if _keeps_together(one, other, record))
     borders = {name: _find_borders(name, one, [other, *more]) for name in permuted}
-    return UnorderedOutputs(frozenset(names), lasting, borders)
+    lost = frozenset[OutputName]().union(
+        *(differing_outputs(one, order) - permuted_outputs(one, order) for order in (other, *more))
+    )
+    unknown = frozenset(name for name in lost & set(names) if _holds_integers(one.outputs[places[name]], types))
+    return UnorderedOutputs(frozenset(names), lasting, borders, unknown)
+
+
+def _holds_integers(output: Output, types: ParameterTypes | None) -> bool:
+    """Whether it is an allocation of integers."""
+    return output.kind == "buffer" and types is not None and types.classify(output) is Elements.INTEGERS
 
 
 def _find_borders(name: OutputName, one: Trial, others: Sequence[Trial]) -> Flags:

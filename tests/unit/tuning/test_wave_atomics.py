@@ -11,6 +11,7 @@ from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram, read_
 from hipsynth.tuning.optimize.emit import emit_program
 from hipsynth.tuning.optimize.transformation_plan import TransformationPlan
 from hipsynth.tuning.optimize.verification.verify import Verifier
+from hipsynth.tuning.optimize.verification.verify_change import prepare_verifier
 from hipsynth.tuning.trial import Conditions, UnorderedOutputs, compare_trials, differing_outputs, run_trial, target_of
 from hipsynth.tuning.trial.run import Trial
 
@@ -35,6 +36,29 @@ int main() {
   long long sum = 0;
   for (int value : back) sum += value;
   std::printf("%lld\\n", sum);
+  return 0;
+}
+"""
+# Two levels of a search in one queue: behind the second one lies what the first one has left there, in some order.
+QUEUE = """#include <hip/hip_runtime.h>
+#include <cstdio>
+__global__ void push(int* queue, int* count, int* depth, int n, int level) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  const int place = atomicAdd(&count[level], 1);
+  queue[place] = i + level;
+  depth[i] = level;
+}
+int main() {
+  const int n = 3000;
+  int *queue, *count, *depth, host[n], sum = 0;
+  if (hipMalloc(&queue, 4 * n) || hipMalloc(&count, 8) || hipMalloc(&depth, 4 * n)) return 1;
+  (void)hipMemset(count, 0, 8);
+  push<<<(n + 255) / 256, 256>>>(queue, count, depth, n, 0);
+  push<<<(n / 2 + 255) / 256, 256>>>(queue, count, depth, n / 2, 1);
+  (void)hipMemcpy(host, depth, 4 * n, hipMemcpyDeviceToHost);
+  for (int level : host) sum += level;
+  std::printf("%d\\n", sum);
   return 0;
 }
 """
@@ -85,6 +109,16 @@ def test_atomics_in_what_a_kernel_calls_fix_no_order(helper: str) -> None:
     text = text.replace("atomicAdd(&counts[i % 2], 1)", "push(counts)")
     program = read_program(text, "gfx942")
     assert uses_atomic_results(program, program.kernels[0])
+
+
+def test_what_an_order_has_left_behind_a_queue_is_not_compared() -> None:
+    verifier = Verifier(QUEUE, TARGET, [()], prepare_verifier(read_program(QUEUE, "gfx942"), TARGET).tolerance)
+    verifier.ordered_by_atomics = True
+    in_larger_groups = QUEUE.replace("255", "1023").replace("256", "1024")
+    assert verifier.quick(in_larger_groups).passed is True, verifier.quick(in_larger_groups)
+    assert verifier.quick(in_larger_groups.replace("depth[i] = level", "depth[i] = 1")).passed is False
+    verifier.ordered_by_atomics = False
+    assert verifier.quick(in_larger_groups + "\n").passed is False
 
 
 def test_the_order_of_a_queue_may_change_but_not_its_content(program: ParsedProgram) -> None:

@@ -28,7 +28,6 @@ from hipsynth.tuning.trial import (
     compare_trials,
     differing_outputs,
     find_unordered,
-    permuted_outputs,
     replace_printed_times,
     run_trial,
     same_allocations,
@@ -37,7 +36,6 @@ from hipsynth.tuning.trial import (
 from hipsynth.tuning.trial.output_elements import list_elements, list_inputs, may_hold_halves
 from hipsynth.tuning.trial.search_clock import LEAST_RUN_S, Clock
 from hipsynth.tuning.trial.source_constants import sets_constants
-from hipsynth.tuning.trial.unordered_outputs import OutputName
 
 RECORD_BYTES = 64 << 20
 MOST_SIZES = 3
@@ -286,8 +284,8 @@ class Verifier:
         )
 
     def _unordered_outputs(self, conditions: Conditions) -> UnorderedOutputs:
-        """The outputs whose order the original leaves to its atomics: they differ when its groups run in the order of
-        another device."""
+        """The outputs that the original leaves to the order of its atomics: they differ when its groups run in another
+        order."""
         if not self.ordered_by_atomics:
             return UnorderedOutputs()
         if conditions not in self._orders:
@@ -295,27 +293,22 @@ class Verifier:
         return self._orders[conditions]
 
     def _find_unordered(self, conditions: Conditions) -> UnorderedOutputs:
-        reference = self.reference_trial(conditions)
+        """By runs in the orders of another device, which may have the same one, and of plain execution or the timing
+        model, whichever is not the usual one; where they differ, also in that of eight chiplets."""
+        reference, types = self.reference_trial(conditions), self.tolerance.types
         others = [name for name in devices.devices_of(self.target.arch) if name != self.target.device]
-        for name in others[:1]:
-            trial = self._run_trial(self.original, conditions, replace(self.target, device=name))
-            if trial.ok and (names := differing_outputs(reference, trial)):
-                return self._describe_orders(conditions, trial, names)
-        arch, device = MANY_CHIPLETS
-        if self.target.device == device:
-            return UnorderedOutputs()
-        # Devices of one architecture may share an order; on eight chiplets there is another one.
-        trial = self._run_trial(self.original, conditions, replace(self.target, arch=arch, device=device))
-        names = permuted_outputs(reference, trial) if trial.ok else frozenset()
-        return self._describe_orders(conditions, trial, names)
-
-    def _describe_orders(self, conditions: Conditions, trial: Trial, names: frozenset[OutputName]) -> UnorderedOutputs:
-        """What keeps together in `trial`, in the usual order, and in that of plain execution or of the timing model."""
+        trials = [
+            *(self._run_trial(self.original, conditions, replace(self.target, device=name)) for name in others[:1]),
+            self.reference_trial(replace(conditions, count=not conditions.count)),
+        ]
+        trials.sort(key=lambda trial: len(differing_outputs(reference, trial)), reverse=True)
+        names = differing_outputs(reference, trials[0])
         if not names:
             return UnorderedOutputs()
-        reference = self.reference_trial(conditions)
-        again = self.reference_trial(replace(conditions, count=not conditions.count))
-        return find_unordered(reference, trial, self.tolerance.types, names, [again] if again.ok else [])
+        arch, device = MANY_CHIPLETS
+        if self.target.device != device:
+            trials.append(self._run_trial(self.original, conditions, replace(self.target, arch=arch, device=device)))
+        return find_unordered(reference, trials[0], types, names, [trial for trial in trials[1:] if trial.ok])
 
     def _why_not_exact(self, conditions: Conditions, error: float, why: str) -> str:
         if self._unordered_outputs(conditions).names and not error:
