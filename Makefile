@@ -5,8 +5,10 @@ NATIVE_SOURCES = $(shell git ls-files '*/native/*.cpp' '*/native/*.h')
 
 .PHONY: setup demo test test-full lint bench sanitize fuzz vsix wheels editor docs clean distclean
 SECONDS ?= 600
-# One more than there are cores: tests wait for a quarter of their time, for programs to start and limits to end them.
-JOBS ?= $(shell expr $$(nproc) + 1)
+# Test processes, each of up to 2.5 GB: as many as fit, up to two more than there are cores. Tests wait for a quarter of
+# their time, for programs to start and limits to end them.
+JOBS ?= $(shell awk -v cores=$$(nproc) '/^MemTotal/ {fit = int($$2 / 2.5e6); most = cores + 2; \
+	print fit < 1 ? 1 : fit < most ? fit : most}' /proc/meminfo)
 .DEFAULT_GOAL := setup
 # Tests start Python hundreds of times: without kept byte code, each process would compile the modules anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -17,7 +19,6 @@ setup:
 demo: setup
 	@$(BIN)/python -m tools.demo
 
-# JOBS: test processes, each of up to 2.5 GB.
 test: lint
 	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -m "not full"
 
