@@ -18,6 +18,11 @@ def read_indent(text: bytes, at: int) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
+def find_depth(text: bytes, at: int, spaces: int = SPACES) -> int:
+    """How many braces the indentation of a statement in a function tells of, `spaces` columns each; at least one."""
+    return max(1, len(read_indent(text, at).expandtabs(spaces)) // spaces)
+
+
 def find_spaces(body: str) -> int:
     """The columns by which a function's body is indented, as its first line shows."""
     first = _FIRST_LINE.search(body)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hipsynth.source.coordinates import COORDINATES
 from hipsynth.source.declarations import KERNEL_MARK
 from hipsynth.source.edits import Edit, apply_edits, edit_text, join_insertions
-from hipsynth.source.layout import find_spaces, lay_out
+from hipsynth.source.layout import find_depth, find_spaces, lay_out
 from hipsynth.tuning.optimize.analysis.pointer_copies import has_distinct_pointers
 from hipsynth.tuning.optimize.analysis.program_model import (
     KernelDefinition,
@@ -372,16 +372,16 @@ class _PlanWriter:
         tuned = f"{self._name}{launch.template}<<<{shape}>>>({arguments});"
         same = [] if self._literal else [f"lane_group.{AXES[a]} == {block[a]}" for a in range(3)]
         conditions = [*same, *(f"{groups[axis]} <= {MOST_GROUPS}" for axis in self._list_limits(launch))]
+        depth = find_depth(self.program.unit.text, launch.start, self._spaces)
         if not conditions:
-            return lay_out(
-                f"{{\nconst dim3 lane_groups = {write_dim3(launch.grid)};\n{tuned}\n}}", 1, self._spaces
-            ).lstrip()
+            lines = ["{", f"const dim3 lane_groups = {write_dim3(launch.grid)};", tuned, "}"]
+            return lay_out("\n".join(lines), depth, self._spaces).lstrip()
         plain = (
             f"{self.kernel.name}{launch.template}<<<lane_groups, lane_group{rest}>>>({', '.join(launch.arguments)});"
         )
         shapes = f"lane_groups = {write_dim3(launch.grid)}, lane_group = {write_dim3(launch.block)}"
         lines = ["{", f"const dim3 {shapes};", f"if ({' && '.join(conditions)}) {{", tuned, "} else {", plain, "}", "}"]
-        return lay_out("\n".join(lines), 1, self._spaces).lstrip()
+        return lay_out("\n".join(lines), depth, self._spaces).lstrip()
 
     def _group_items(self, axis: int) -> int:
         """Work-items of the original launch that a group executes along an axis."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hipsynth.source.arguments import MOST_ARGUMENTS, default_arguments
 from hipsynth.source.edits import Edit
-from hipsynth.source.layout import lay_out
+from hipsynth.source.layout import find_depth, lay_out
 from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.documents import ShapeSpeedup
 
@@ -89,17 +89,20 @@ def guard_edits(
         before = unit[launch.start : launch.end].decode(errors="surrogateescape")
         after = written.pop((launch.start, launch.end), before)
         after = after if both else rename_kernel(after, name)
-        guarded.append(Edit(launch.start, launch.end, write_choice(guard, after, before)))
+        guarded.append(
+            Edit(launch.start, launch.end, write_choice(guard, after, before, find_depth(unit, launch.start)))
+        )
     return [*guarded, *(Edit(start, end, text) for (start, end), text in written.items())]
 
 
-def write_choice(guard: SizeGuard, after: str, before: str) -> str:
-    """The statement that launches the changed kernel for the guard's sizes, and the original for others."""
+def write_choice(guard: SizeGuard, after: str, before: str, depth: int) -> str:
+    """The statement that launches the changed kernel for the guard's sizes, and the original for others, within `depth`
+    braces."""
     note = "// for other sizes, the first kernel is faster"
     is_block = after.startswith("{") and after.endswith("}")
     inside = after[1:-1].strip() if is_block else after
     lines = [f"if ({guard.condition}) {{  {note}", inside, "} else {", before, "}"]
-    return lay_out("\n".join(lines), 1).lstrip()
+    return lay_out("\n".join(lines), depth).lstrip()
 
 
 def rename_kernel(text: str, name: str, renamed: str = "") -> str:

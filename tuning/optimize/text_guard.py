@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hipsynth.source.layout import find_depth
 from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.shape_dispatch import SizeGuard, rename_kernel, write_choice
@@ -42,7 +43,8 @@ class ChangedKernel:
         for (launch, after), piece in zip(self.launches, self.pieces[1:], strict=True):
             if launch in self.kernel.launches:
                 after = rename_kernel(after, name, renamed) if renamed else after
-                after = write_choice(guard, after, _text_of(unit, launch.start, launch.end))
+                before = _text_of(unit, launch.start, launch.end)
+                after = write_choice(guard, after, before, find_depth(unit, launch.start))
             text += after + piece
         return text
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hipsynth.source.layout import COLUMNS, lay_out
+from hipsynth.source.layout import COLUMNS, find_depth, lay_out
 
 PIECES = {
     "blocks": ("if (a) {\nb();\n} else {\nc();\n}", "if (a) {\n  b();\n} else {\n  c();\n}"),
@@ -50,3 +50,9 @@ def test_what_cannot_be_broken_stays() -> None:
     assert lay_out(text) == text
     note = f"// {'a, ' * 60}b"
     assert lay_out(note) == note
+
+
+@pytest.mark.parametrize(("line", "spaces", "depth"), [("    ", 2, 2), ("    ", 4, 1), ("\t\t", 4, 2), ("", 2, 1)])
+def test_the_depth_of_a_statement_is_that_of_its_line(line: str, spaces: int, depth: int) -> None:
+    text = f"void f() {{\n{line}if (a) g();\n}}\n".encode()
+    assert find_depth(text, text.index(b"g()"), spaces) == depth

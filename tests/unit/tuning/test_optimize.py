@@ -208,6 +208,22 @@ def test_a_tile_computes_once_what_rows_or_columns_share(program: ParsedProgram)
     assert text.count("int x_x1 =") == text.count("int y_y1 =") == 1 and "x_x1y1" not in text
 
 
+def test_a_launch_in_a_loop_is_laid_out_within_it() -> None:
+    text = """#include <hip/hip_runtime.h>
+__global__ void k(float* x, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] *= 2;
+}
+int main() {
+  for (int step = 0; step < 3; ++step) {
+    k<<<4, 256>>>(nullptr, 1000);
+  }
+}
+"""
+    changed = emit_program(read_program(text, "gfx942"), {"k": TransformationPlan((128, 1, 1))}, {"k": (256, 1, 1)})
+    assert "++step) {\n    {\n      const dim3 lane_groups = dim3(4);\n" in changed and "\n    }\n  }\n}\n" in changed
+
+
 @pytest.mark.parametrize("change", ["return atomicAdd(count, 1);", "return (*count)++;", "return count[0] += 1;"])
 def test_a_jam_calls_functions_with_effects_for_each_work_item(change: str) -> None:
     text = f"""#include <hip/hip_runtime.h>

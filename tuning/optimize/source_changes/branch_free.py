@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.source.edits import Edit, edit_text
-from hipsynth.source.layout import find_spaces, lay_out
+from hipsynth.source.layout import find_depth, find_spaces, lay_out
 from hipsynth.source.tokens import Span, text_between
 from hipsynth.tuning.optimize.analysis.kernel_body import ASSIGN, STEP, Body
 from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram
@@ -218,9 +218,8 @@ def _write_chain(body: Body, statement: Statement, chain: _Chain, in_block: bool
         lines = ["{", *lines, "}"]
     written = program.unit.text[tokens[body.kernel.first].start : tokens[body.kernel.last].start]
     start, end = tokens[statement.start].start, tokens[statement.end - 1].end
-    before = program.unit.text[:start].rpartition(b"\n")[2]
     spaces = find_spaces(written.decode(errors="surrogateescape"))
-    laid = lay_out("\n".join(lines), (len(before) - len(before.lstrip())) // spaces, spaces)
+    laid = lay_out("\n".join(lines), find_depth(program.unit.text, start, spaces), spaces)
     return Edit(start, end, laid.strip())
 
 

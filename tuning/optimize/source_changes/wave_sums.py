@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.source.edits import Edit
-from hipsynth.source.layout import find_spaces, lay_out
+from hipsynth.source.layout import find_depth, find_spaces, lay_out
 from hipsynth.source.tokens import Span, find_closing, split_at, text_between
 from hipsynth.tuning.optimize.analysis.kernel_body import Body
 from hipsynth.tuning.optimize.analysis.program_model import ATOMIC_ADDS, ParsedProgram
@@ -115,5 +115,6 @@ def _write_addition(body: Body, addition: _GroupAddition, name: str) -> Edit:
     ]
     start, end = tokens[addition.statement.start].start, tokens[addition.statement.end - 1].end
     written = unit.text[tokens[body.kernel.first].start : tokens[body.kernel.last].start]
-    text = lay_out("\n".join(["{", *lines, "}"]), 1, find_spaces(written.decode(errors="surrogateescape")))
+    spaces = find_spaces(written.decode(errors="surrogateescape"))
+    text = lay_out("\n".join(["{", *lines, "}"]), find_depth(unit.text, start, spaces), spaces)
     return Edit(start, end, text.lstrip())
