@@ -369,6 +369,8 @@ def test_sizes_come_from_the_header_and_the_defaults() -> None:
     assert candidate_arguments("", ("file", "4096")) == [
         ("file", "256"), ("file", "259"), ("file", "64"), ("file", "67"), (), ("file", "4096")
     ]  # fmt: skip
+    repeated = candidate_arguments("#define WIDTH 4096\nfloat a[WIDTH];\nint main(int argc, char** argv) {}\n", ("20",))
+    assert repeated[0] == ("WIDTH := 256",) and ("20", "WIDTH := 256") in repeated and ("16", "WIDTH := 64") in repeated
     cube = "int n = argc > 1 ? std::atoi(argv[1]) : 128, k = argc > 2 ? atoi(argv[2]) : 9;"
     assert candidate_arguments(cube) == [("64", "9"), ("67", "9"), ("16", "9"), ()]
     mixed = "int n = argc > 1 ? std::atoi(argv[1]) : 4096, k = argc > 2 ? atoi(argv[2]) : 128;"

@@ -11,7 +11,7 @@ from hipsynth.core.errors import BadInput
 from hipsynth.source.arguments import default_arguments, default_decimal
 from hipsynth.source.outline import without_comments
 from hipsynth.source.program_inputs import option_inputs
-from hipsynth.tuning.trial.source_constants import ConstantSetting, list_constants
+from hipsynth.tuning.trial.source_constants import ConstantSetting, list_constants, sets_constants
 
 _CHECK = re.compile(r"^// check:[ \t]*(.*)$", re.M)
 SCALES = (16, 64)
@@ -127,12 +127,14 @@ def _split_check(line: str) -> Arguments:
 
 def candidate_arguments(text: str, timed: Arguments = ()) -> list[Arguments]:
     """Argument lists to try, most useful first; () runs the program as it is. `timed`: those of the runs that are
-    timed, for programs that say nothing of their sizes or need arguments. Raises BadInput for a `// check:` with an
-    open quote."""
+    timed, for programs that say nothing of their sizes or need arguments, perhaps beside sizes that are constants.
+    Raises BadInput for a `// check:` with an open quote."""
     stated = [_split_check(line) for line in _CHECK.findall(text)]
     words = default_words(text)
-    small = _list_small(words if any(map(size_of, words)) else timed)
-    return list(dict.fromkeys([*stated, *small, (), timed]))
+    small = list(_list_small(words if any(map(size_of, words)) else timed))
+    needed = [timed, *_list_small(timed)] if sets_constants(words) else []
+    both = [(*arguments, *constants) for arguments in needed if arguments for constants in small]
+    return list(dict.fromkeys([*stated, *small, *both, (), timed]))
 
 
 def _list_small(words: Arguments) -> Iterator[Arguments]:
