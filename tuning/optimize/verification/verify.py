@@ -42,9 +42,8 @@ MOST_SIZES = 3
 MANY_CHIPLETS = "gfx942", "mi300x"  # which gives its work-groups to eight of them by turns
 MOST_CANDIDATES = 4  # whose runs are kept
 TIME_S = 20.0  # processor time of one exact run
-AS_LONG = (
-    5.0  # times as long as the original took: what a run gets when the clock has run out, so that no answer is lost
-)
+TWICE = 2.0  # times as long as the original took: what a candidate gets at least
+AS_LONG = 5.0  # times as long: what a run gets when the clock has run out, so that no answer is lost
 FIRST_SIZE, OTHER_SIZE = 1 / 3, 1 / 20  # of a budget: processor time that trying the original at a size may take
 # Of the original and of a candidate in a full verification, AT_ONCE of them together (67 to 134 of three programs).
 RUNS, RUNS_PER_SIZE = 90, 2
@@ -180,8 +179,10 @@ class Verifier:
     def _run_trial(self, text: str, conditions: Conditions, target: Target | None = None) -> Trial:
         """A run on the verifier's target, or on another one."""
         conditions = self._with_elements(conditions)
-        begin = self.clock.spent_s
-        time_s = max(self.clock.run_s(conditions.time_s), min(conditions.time_s, AS_LONG * self._original_s))
+        begin, most_s = self.clock.spent_s, conditions.time_s
+        if text != self.original:  # which may take nearly as much as that
+            most_s = max(most_s, TWICE * self._original_s)
+        time_s = max(self.clock.run_s(most_s), min(most_s, AS_LONG * self._original_s))
         trial = run_trial(text, target or self.target, replace(conditions, time_s=time_s))
         if trial.ok and text == self.original:
             self._original_s = max(self._original_s, trial.cpu_s)
