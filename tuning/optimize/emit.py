@@ -20,6 +20,7 @@ from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.function_text import choose_free_name, wrap_parameters
 from hipsynth.tuning.optimize.helper_text import find_head, select_helpers
 from hipsynth.tuning.optimize.launch_shape import has_one_along, read_numbers, write_dim3
+from hipsynth.tuning.optimize.program_edits import declare_early
 from hipsynth.tuning.optimize.shape_dispatch import SizeGuard, guard_edits
 from hipsynth.tuning.optimize.transformation_plan import AXES, Plans, Shape, TransformationPlan
 from hipsynth.tuning.optimize.transformations import list_planned
@@ -65,7 +66,9 @@ def emit_program(
         helpers |= {transformation.helper for transformation in list_planned(plan) if transformation.helper}
         changed = _PlanWriter(program, kernel, plan, blocks.get(kernel.name, (1, 1, 1))).edits()
         guard = (guards or {}).get(kernel.name)
-        edits += changed if guard is None else guard_edits(program, kernel, changed, guard)
+        changed = changed if guard is None else guard_edits(program, kernel, changed, guard)
+        edits += changed
+    edits += declare_early(program, edits)
     if helpers:
         start = min(find_head(program.unit.text, kernel.start) for kernel in program.kernels)
         used = " ".join(edit.text for edit in edits)

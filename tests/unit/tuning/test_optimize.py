@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import needs
 import pytest
 from support.document_samples import KERNEL
 
@@ -206,6 +207,53 @@ def test_a_tile_computes_once_what_rows_or_columns_share(program: ParsedProgram)
     text = jammed(program, program.kernels[0], {0: 2, 1: 2}).text
     assert text.count("sum_x1y0 +=") == text.count("sum_x1y1 +=") == 1
     assert text.count("int x_x1 =") == text.count("int y_y1 =") == 1 and "x_x1y1" not in text
+
+
+DECLARED = """#include <hip/hip_runtime.h>
+#include <vector>
+template <typename T>
+__global__ void twice(T* x, int n);
+__global__ void smooth(const float* in, float* out, int n);
+
+// Runs both.
+int main() {
+  const int n = 1000;
+  std::vector<float> host(n + 4, 3.0f);
+  float *in, *out;
+  if (hipMalloc(&in, 4 * n + 16) || hipMalloc(&out, 4 * n)) return 1;
+  (void)hipMemcpy(in, host.data(), 4 * n + 16, hipMemcpyHostToDevice);
+  twice<float><<<(n + 255) / 256, 256>>>(in, n);
+  smooth<<<(n + 255) / 256, 256>>>(in, out, n);
+  (void)hipMemcpy(host.data(), out, 4 * n, hipMemcpyDeviceToHost);
+  return 0;
+}
+
+template <typename T>
+__global__ void twice(T* x, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] *= 2;
+}
+__global__ void smooth(const float* in, float* out, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  float sum = 0;
+  for (int k = 0; k <= 4; ++k) sum += in[i + k];
+  out[i] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize("twice", [TransformationPlan((512, 1, 1)), TransformationPlan((64, 1, 1), coarsen=2)])
+@pytest.mark.parametrize("smooth", [TransformationPlan((256, 1, 1), coarsen=4), TransformationPlan(halo=2)])
+def test_kernels_that_are_defined_behind_their_launches_are_declared(
+    twice: TransformationPlan, smooth: TransformationPlan
+) -> None:
+    needs.simulator()
+    needs.compiler()
+    blocks = {"twice": (256, 1, 1), "smooth": (256, 1, 1)}
+    changed = emit_program(read_program(DECLARED, "gfx942"), {"twice": twice, "smooth": smooth}, blocks)
+    runs = [run_trial(text, target_of("gfx942"), Conditions(exact=True)) for text in (DECLARED, changed)]
+    assert runs[0].ok and compare_trials(*runs).exact, runs[1].message
 
 
 def test_a_launch_in_a_loop_is_laid_out_within_it() -> None:

@@ -89,6 +89,16 @@ def test_as_many_parts_as_fill_the_device() -> None:
     assert not split(text, (20, 20, 1)) and not split(text, (3, 3, 2))
 
 
+def test_kernels_behind_their_launches_are_declared() -> None:
+    text = write(BODIES["a loop behind a return"])
+    kernel = text[text.index("__global__") : text.index("int main")]
+    head = kernel.partition(" {")[0]
+    declared = text.replace(kernel, f"{head};\n") + kernel
+    changed = split(declared)[0].text
+    added = "__global__ void multiply_parts(const float* a, const float* b, float* c, int n, int k, float* parts);\n"
+    assert f"{head};\n{added}" in changed and changed.index(added) < changed.index("int main")
+
+
 def test_ends_that_bind_less_than_a_sum_get_brackets() -> None:
     body = BODIES["a loop behind a return"].replace("int i = 0; i < k;", "int i = k & 3; i < (k >> 1);")
     text = split(write(body))[1].text

@@ -25,6 +25,7 @@ from hipsynth.tuning.optimize.helper_text import find_head
 from hipsynth.tuning.optimize.kernel_fusion.fused_program import Fusion
 from hipsynth.tuning.optimize.kernel_fusion.joinable_kernels import check_arrays_known, check_joinable
 from hipsynth.tuning.optimize.launch_shape import has_one_along
+from hipsynth.tuning.optimize.program_edits import edit_program
 
 _BETWEEN = re.compile(rb"\s*(//[^\n]*\n\s*|/\*.*?\*/\s*)*", re.S)
 _NAME = re.compile(r"[A-Za-z_]\w*((\.data\(\))?\.get\(\))?")
@@ -296,7 +297,7 @@ def join_launches(
     first, last = run[0].launch, run[-1].launch
     launch = f"{name}<<<{first.grid}, {first.block}>>>({', '.join(arguments)});"
     edits = [*_replace_kernels(program, run, replaced, kernel), Edit(first.start, last.end, launch)]
-    text = apply_edits(program.unit.text, edits).decode(errors="surrogateescape")
+    text = edit_program(program, edits)
     return Fusion(text, name, tuple(call.kernel.name for call in run))
 
 

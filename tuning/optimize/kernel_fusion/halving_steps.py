@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit
 from hipsynth.source.tokens import find_closing, split_at
 from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram
 from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
@@ -21,6 +21,7 @@ from hipsynth.tuning.optimize.function_text import choose_free_name
 from hipsynth.tuning.optimize.kernel_fusion.fused_launches import FusedLaunch
 from hipsynth.tuning.optimize.kernel_fusion.fused_program import Fusion
 from hipsynth.tuning.optimize.kernel_fusion.group_places import check_repeatable_body, keeps_apart, parse_subscript
+from hipsynth.tuning.optimize.program_edits import edit_program
 
 MOST_DISTANCE = 2048
 LEAST_DISTANCE = 4  # from which on it is worth a kernel
@@ -63,7 +64,7 @@ class _SteppedLaunch:
             Edit(end, end, f"\n\n{self._write_kernel(name, parameters[0])}"),
             Edit(call.launch.start, call.launch.end, self._write_launches(name, distance, last, alone)),
         ]
-        text = apply_edits(program.unit.text, edits).decode(errors="surrogateescape")
+        text = edit_program(program, edits)
         return Fusion(text, name, (call.kernel.name,))
 
     def _read_loop(self) -> tuple[str, bool]:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from hipsynth.source.arithmetic import compute_operation
-from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit
 from hipsynth.source.tokens import find_closing, split_at
 from hipsynth.tuning.optimize.analysis.program_constants import find_constants, read_number
 from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram
@@ -33,6 +33,7 @@ from hipsynth.tuning.optimize.kernel_fusion.group_places import (
 )
 from hipsynth.tuning.optimize.kernel_fusion.host_loop import SWAP
 from hipsynth.tuning.optimize.kernel_fusion.staged_passes import StagedPasses, stage_passes
+from hipsynth.tuning.optimize.program_edits import edit_program
 
 MOST_PASSES = 64
 MOST_LANES = 1024
@@ -93,7 +94,7 @@ class _RepeatedLaunch:
             Edit(end, end, f"\n\n{self._write_kernel(name, parameter, loop, stages)}"),
             Edit(loop.start, loop.end, self._write_launches(name, loop, lanes)),
         ]
-        text = apply_edits(program.unit.text, edits).decode(errors="surrogateescape")
+        text = edit_program(program, edits)
         return Fusion(text, name, (call.kernel.name,))
 
     # --- reading -----------------------------------------------------------------------------------------------------

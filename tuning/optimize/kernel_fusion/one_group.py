@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hipsynth.source.declarations import KERNEL_MARK
-from hipsynth.source.edits import Edit, apply_edits
+from hipsynth.source.edits import Edit
 from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, LaunchStatement, ParsedProgram
 from hipsynth.tuning.optimize.analysis.statements import NotUnderstood
 from hipsynth.tuning.optimize.function_text import choose_free_name, wrap_parameters
@@ -23,6 +23,7 @@ from hipsynth.tuning.optimize.kernel_fusion.fused_program import Fusion
 from hipsynth.tuning.optimize.kernel_fusion.host_loop import HostLoop, HostVariables, read_host_loop
 from hipsynth.tuning.optimize.kernel_fusion.item_numbers import number_items
 from hipsynth.tuning.optimize.kernel_fusion.joinable_kernels import check_joinable
+from hipsynth.tuning.optimize.program_edits import edit_program
 
 LANES = 1024
 
@@ -59,7 +60,7 @@ class _OneGroup:
         edits.append(Edit(last.end, last.end, f"\n\n{kernel}"))
         launch = f"{name}<<<1, {LANES}>>>({', '.join(host.arguments)});"
         edits.append(Edit(self.loop.start, self.loop.end, self._write_host_lines(launch)))
-        text = apply_edits(self.program.unit.text, edits).decode(errors="surrogateescape")
+        text = edit_program(self.program, edits)
         return Fusion(text, name, tuple(kernels), one_group=True)
 
     def _turn_into_function(self, launch: LaunchStatement, kernel: KernelDefinition) -> list[Edit]:

@@ -16,7 +16,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hipsynth.source.edits import apply_edits
 from hipsynth.source.tokens import split_at, text_between
 from hipsynth.source.type_sizes import type_bytes
 from hipsynth.tuning.optimize.analysis.macro_expansion import names_numbers_alone
@@ -30,6 +29,7 @@ from hipsynth.tuning.optimize.kernel_fusion.item_numbers import number_items
 from hipsynth.tuning.optimize.kernel_fusion.item_places import ItemPlaces, find_places
 from hipsynth.tuning.optimize.kernel_fusion.joinable_kernels import check_arrays_known, check_joinable
 from hipsynth.tuning.optimize.kernel_fusion.temporal_source import StagedArray, TemporalSource
+from hipsynth.tuning.optimize.program_edits import edit_program
 
 LANES = 512
 HALO = LANES // 4  # elements of a tile that other groups compute, too
@@ -75,7 +75,7 @@ class _BlockedLoop:
             program, self.launch, kernel, loop, host, arrays, places, self._count_passes(places), LANES,
             self._read_head(), item,
         )  # fmt: skip
-        text = apply_edits(program.unit.text, source.write_edits(edits)).decode(errors="surrogateescape")
+        text = edit_program(program, source.write_edits(edits))
         return Fusion(text, source.name, (kernel.name,), many_passes=True)
 
     def _count_passes(self, places: ItemPlaces) -> int:

@@ -26,6 +26,7 @@ from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statemen
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
 from hipsynth.tuning.optimize.function_text import bracket_operand
 from hipsynth.tuning.optimize.launch_shape import write_dim3
+from hipsynth.tuning.optimize.program_edits import edit_program
 from hipsynth.tuning.optimize.source_changes.integer_types import IntegerTypes
 from hipsynth.tuning.optimize.source_changes.row_loops import LoopSteps, RowLoop, RowReader
 from hipsynth.tuning.optimize.source_changes.source_change import LEAST_CHANGED_SHARE, SourceChange, SourceChanger
@@ -220,7 +221,7 @@ class _SplitKernel:
         edits = [Edit(self.kernel.end, self.kernel.end, kernels)]
         for launch in self.kernel.launches:
             edits.append(Edit(launch.start, launch.end, self._write_launch(launch, parts, units)))
-        return edit_text(self.program.unit.text, edits)
+        return edit_program(self.program, edits)
 
     @cached_property
     def _count(self) -> str:
