@@ -73,13 +73,15 @@ void AccessLog::use_lds(const Context& c, const Resident& r, const Step& s, Use 
 
 void AccessLog::fence(const Resident& r) { fences_[number_of(r.group->id)] = time_ + 1; }
 
-// What puts two accesses in order: a barrier between waves of a group, if the first one has waited for its access
-// before it, or atomics by both groups, with fences.
+// What puts two accesses in order: a barrier between waves of a group, or atomics by both groups, with fences. A
+// barrier orders accesses to the LDS only if the first wave has waited for its own before; those to memory go through
+// the group's vL1D in the order in which they are issued (LLVM's memory model, where a group is not split over CUs).
 AccessLog::Order AccessLog::order_of(const Touch& earlier, const Touch& now) const {
   if (!earlier.done || (earlier.atomic && now.atomic)) return Order::ordered;
   if (earlier.group == now.group) {
     if (earlier.wave == now.wave && !earlier.shared) return Order::ordered;
-    if (earlier.phase != now.phase && ended_before(earlier, now.phase)) return Order::ordered;
+    const bool barrier = earlier.phase != now.phase;
+    if (barrier && (!earlier.in_lds || ended_before(earlier, now.phase))) return Order::ordered;
   }
   const auto both_since = [&](const std::unordered_map<uint64_t, uint64_t>& times) {
     const auto theirs = times.find(earlier.group), ours = times.find(now.group);
@@ -94,7 +96,14 @@ void AccessLog::use_word(const Context& c, const Resident& r, const Step& s, Use
                          uint32_t bytes) {
   Word& word = words_[key];
   const Counter counter = s.inst->op->unit == Unit::vmem ? Counter::vector : Counter::lds;
-  const Touch now{number_of(r.group->id), ++time_, r.index, r.group->phase, counter, true, use == Use::atomic, false};
+  const Touch now{.group = number_of(r.group->id),
+                  .time = ++time_,
+                  .wave = r.index,
+                  .phase = r.group->phase,
+                  .counter = counter,
+                  .done = true,
+                  .atomic = use == Use::atomic,
+                  .in_lds = (key & kLds) != 0};
   // Who reads a word that atomics change finds what was there before or after one of them.
   const bool tests = use == Use::read && word.write.atomic;
   if (!tests && order_of(word.write, now) != Order::ordered) {

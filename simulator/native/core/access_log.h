@@ -50,7 +50,8 @@ class AccessLog {
     uint64_t group = 0, time = 0;
     uint32_t wave = 0, phase = 0;
     Counter counter = Counter::vector;
-    bool done = false, atomic = false, shared = false;  // shared: others of the same phase did the same before
+    bool done = false, atomic = false, in_lds = false;
+    bool shared = false;  // others of the same phase did the same before
   };
   // Of a wave's instructions of one kind: when those in flight began, and in which phases earlier ones were waited for.
   struct Flight {
