@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from hipsynth.source.edits import Edit, edit_text, join_insertions
+from hipsynth.source.outline import outline_kernels
 from hipsynth.tuning.optimize.analysis.program_model import KernelDefinition, ParsedProgram
 from hipsynth.tuning.optimize.helper_text import find_head
-
-_KERNEL_HEAD = re.compile(r"(?:template\s*<[^;{}]*>\s*)?__global__\b[^;{}]*(?=\{)")
 
 
 def edit_program(program: ParsedProgram, edits: Sequence[Edit]) -> str:
@@ -34,6 +32,7 @@ def _declare_changed(program: ParsedProgram, kernel: KernelDefinition, edits: Se
     at = find_head(program.unit.text, callers[0].start)
     begin = find_head(program.unit.text, kernel.start)
     definitions = "\n".join(edit.text for edit in edits if begin <= edit.start <= kernel.end)
-    heads = (head.strip() for head in _KERNEL_HEAD.findall(definitions))
+    kernels = (each for each in outline_kernels(definitions) if each.body[0] < each.end)
+    heads = (definitions[each.start : each.body[0] - 1].strip() for each in kernels)
     if declarations := "".join(f"{head};\n" for head in heads if head not in program.text):
         yield Edit(at, at, f"{declarations}\n")
