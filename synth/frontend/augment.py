@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -15,10 +16,10 @@ from typing import TypedDict
 from hipsynth.core.documents import from_json, to_json
 from hipsynth.core.errors import BadInput, HipsynthError, UsageError
 from hipsynth.core.files import read_regular, sole_writer, write_whole
-from hipsynth.core.folders import CORPUS_MANIFEST, RELEASE_FACTS
+from hipsynth.core.folders import CORPUS_MANIFEST, RELEASE_FACTS, is_shared_folder
 from hipsynth.core.journal import ResultJournal
 from hipsynth.core.json_lines import write_json_lines
-from hipsynth.core.languages import HEADER_SUFFIXES, SOURCE_SUFFIXES
+from hipsynth.core.languages import INCLUDED_SUFFIXES, SOURCE_SUFFIXES
 from hipsynth.core.program import (
     INDEX,
     ProgramRecord,
@@ -30,11 +31,12 @@ from hipsynth.core.program import (
 )
 from hipsynth.core.reasons import TRANSIENT, Reason
 from hipsynth.core.workers import ItemOutcome, map_unordered
-from hipsynth.source.parse import Diagnostic, ParseConfig, load_source
+from hipsynth.source.clang import libclang_version
+from hipsynth.source.parse import MAX_BYTES, Diagnostic, ParseConfig
 from hipsynth.synth.frontend.make_copies import AugmentInput, AugmentResult, CopyFailure
 from hipsynth.synth.frontend.passes.flatten import has_main, program_sources
 from hipsynth.synth.frontend.sandboxed_copies import ONE_COPY, AugmentRequest, CopyRecipe, vary_isolated
-from hipsynth.toolchain import sandbox
+from hipsynth.toolchain import find_toolchain, sandbox
 
 FAILURES = "failures.jsonl"
 UNCHANGED_NAMES = "kept.jsonl"  # the names of each program that are the same in all its copies, and why
@@ -121,6 +123,11 @@ def _loose_inputs(folder: Path, top: Path) -> Iterator[AugmentInput]:
         yield from _loose_inputs(child, top)
 
 
+def is_output(folder: Path) -> bool:
+    """Whether programs were written to a folder, or are being written: it has no sources of its own."""
+    return any((folder / name).exists() for name in (INDEX, RUN))
+
+
 # --- many programs --------------------------------------------------------------------------------------------------
 
 
@@ -194,7 +201,7 @@ def _run_requests(
     on_item: Callable[[str], None],
 ) -> AugmentSummary:
     items = [request.item for request in requests]
-    digests: dict[Path, bytes] = {}
+    digests: dict[Path, bytes] = {}  # folder -> hash
     keys = [_request_key(request, digests) for request in requests]
     journal = ResultJournal(out / JOURNAL, _check_record)
     finished = {k: v for k, v in journal.read().items() if _is_whole(v, out)}
@@ -222,42 +229,46 @@ def _failed_result(item: AugmentInput, error: Exception | None) -> AugmentResult
     return AugmentResult((), (CopyFailure(item.name, 0, error.reason, error.what),))
 
 
-def _request_key(request: AugmentRequest, header_digests: dict[Path, bytes]) -> str:
-    """A hash of everything that the result depends on: the input's bytes, its record, the options, and the passes.
-    `header_digests` keeps the hashes of folders' headers for the programs that follow."""
+def _request_key(request: AugmentRequest, folder_digests: dict[Path, bytes]) -> str:
+    """A hash of everything that the result depends on: the input's bytes, what it may include, its record, the options,
+    the toolchain, and the passes. `folder_digests` keeps the hashes of folders for the programs that follow."""
     item, config, recipe = request.item, request.config, request.recipe
     identity = (
         recipe.copies, recipe.seed, item.name, item.problem, config.search, recipe.texts, item.builds, recipe.kinds,
-        _digest_passes(),
+        _digest_passes(), find_toolchain().identity, libclang_version(),
     )  # fmt: skip
     digest = hashlib.sha256(repr(identity).encode(errors="surrogateescape"))
     if item.program is not None:
         digest.update(json.dumps(item.program.record(), sort_keys=True).encode())
-    files = dict.fromkeys(path for build in item.build_configurations for path in build.files)
-    folders = {
-        *(path.parent for path in files),
-        *config.include,
-        *(f for build in item.build_configurations for f in build.includes),
-    }
-    for path in files:
-        _add_source(digest, path, path.name)
-    for folder in sorted(folders):
-        if folder not in header_digests:
-            header_digests[folder] = _digest_headers(folder)
-        digest.update(header_digests[folder])
+    builds = item.build_configurations
+    files = [path for build in builds for path in build.files]
+    preludes = [path for build in builds for settings in build.settings for path in settings.preludes]
+    for path in dict.fromkeys((*files, *preludes)):
+        _add_file(digest, path, path.name)
+    places = [item.root] if item.root else [path.parent for path in files]
+    for folder in dict.fromkeys((*places, *config.include, *(path for build in builds for path in build.includes))):
+        if folder not in folder_digests:
+            folder_digests[folder] = _digest_folder(folder)
+        digest.update(folder_digests[folder])
     return digest.hexdigest()[:24]
 
 
-def _add_source(digest: hashlib._Hash, path: Path, name: str) -> None:
-    text, _ = load_source(path)
-    digest.update(os.fsencode(name) + b"\0" + (text or b"") + b"\0")
+def _add_file(digest: hashlib._Hash, path: Path, name: str) -> None:
+    digest.update(os.fsencode(name) + b"\0")
+    with contextlib.suppress(BadInput):  # no program can read it either
+        digest.update(read_regular(path, MAX_BYTES))
+    digest.update(b"\0")
 
 
-def _digest_headers(folder: Path) -> bytes:
-    """A hash of every header below a folder: they may be included, so the result may depend on them."""
+def _digest_folder(folder: Path) -> bytes:
+    """A hash of the files that programs in a folder may include, so that the result may depend on them."""
     digest = hashlib.sha256()
-    for path in sorted(p for p in folder.rglob("*") if p.suffix in HEADER_SUFFIXES and p.is_file()):
-        _add_source(digest, path, str(path.relative_to(folder)))
+    for current, names, files in os.walk(folder):
+        place = Path(current)
+        names[:] = [] if is_shared_folder(place) else sorted(name for name in names if not is_output(place / name))
+        for path in (place / name for name in sorted(files)):
+            if path.suffix in INCLUDED_SUFFIXES:
+                _add_file(digest, path, str(path.relative_to(folder)))
     return digest.digest()
 
 

@@ -16,8 +16,9 @@ from hipsynth.source.parse import ParseConfig
 from hipsynth.synth.frontend import augment
 from hipsynth.synth.frontend.augment import FAILURES, JOURNAL, augment_programs, find_items
 from hipsynth.synth.frontend.comments_and_strings import Texts
-from hipsynth.synth.frontend.make_copies import copy_seed
-from hipsynth.synth.frontend.sandboxed_copies import CopyRecipe
+from hipsynth.synth.frontend.make_copies import AugmentInput, copy_seed
+from hipsynth.synth.frontend.pass_input import BuildConfiguration, CompileSettings
+from hipsynth.synth.frontend.sandboxed_copies import AugmentRequest, CopyRecipe
 from hipsynth.synth.generate.problem_sizes import expected_output
 
 TEXT = """#include <hip/hip_runtime.h>
@@ -170,13 +171,34 @@ def test_what_ran_out_of_time_is_tried_again(
 
 def test_changed_input_is_processed_again(config: ParseConfig, tmp_path: Path) -> None:
     folder = tmp_path / "program"
-    folder.mkdir()
-    (folder / "main.hip").write_text('#include "part.h"\nint main() { return 0; }\n')
+    (folder / "src").mkdir(parents=True)
+    (folder / "src" / "main.hip").write_text('#include "../part.h"\nint main() { return 0; }\n')
     (folder / "part.h").write_text(TEXT.format(n=1).split("int main")[0])
-    assert augment_programs(folder, tmp_path / "out", config).reused == 0
+    assert augment_programs(folder, folder / "out", config).reused == 0
     (folder / "part.h").write_text(TEXT.format(n=2).split("int main")[0])
-    assert augment_programs(folder, tmp_path / "out", config).reused == 0
-    assert augment_programs(folder, tmp_path / "out", config).reused == 1
+    assert augment_programs(folder, folder / "out", config).reused == 0
+    assert augment_programs(folder, folder / "out", config).reused == 1
+
+
+def test_what_a_program_may_include_is_part_of_its_key(
+    config: ParseConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main, prelude = tmp_path / "src" / "main.hip", tmp_path / "prelude.txt"
+    main.parent.mkdir()
+    main.write_text(TEXT.format(n=1))
+    build = BuildConfiguration((main,), (CompileSettings(preludes=(prelude,)),))
+    request = AugmentRequest(AugmentInput("main.hip", files=(main,), root=tmp_path, builds=(build,)), config)
+    keys = [augment._request_key(request, {})]
+    for path in (main.with_name("own.h"), main.with_name("part.cpp"), tmp_path / "beside.inc", prelude):
+        for text in (b"// here\n", b"// in Latin-1: \xe9\nint \xe9;"):
+            path.write_bytes(text)
+            keys.append(augment._request_key(request, {}))
+    monkeypatch.setattr(augment, "libclang_version", lambda: "another")
+    keys.append(augment._request_key(request, {}))
+    assert len(set(keys)) == len(keys)
+    write_programs(tmp_path / "out", [])
+    (tmp_path / "out" / "copy.hip").write_text(TEXT.format(n=2))
+    assert augment._request_key(request, {}) == keys[-1]
 
 
 def test_copies_of_another_run_are_not_dropped(config: ParseConfig, tmp_path: Path) -> None:
