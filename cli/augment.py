@@ -104,7 +104,16 @@ def command(
     config = replace(frontend_config(), include=(*folders, *generated))
     recipe = CopyRecipe(copies, seed, Texts(comments, strings), _parse_kinds(kinds), sandboxed)
     summary = augment_programs(
-        path, out, config, recipe, items=items, workers=workers, engine=engine, timeout=timeout, on_item=progress.step
+        path,
+        out,
+        config,
+        recipe,
+        items=items,
+        generated=generated,
+        workers=workers,
+        engine=engine,
+        timeout=timeout,
+        on_item=progress.step,
     )
     progress.close()
     if as_json:

@@ -138,6 +138,7 @@ def augment_programs(
     recipe: CopyRecipe = ONE_COPY,
     *,
     items: Sequence[AugmentInput] | None = None,
+    generated: tuple[Path, ...] = (),
     workers: int = 1,
     engine: str = "local",
     timeout: float = 60.0,
@@ -148,14 +149,14 @@ def augment_programs(
 
     The same input and recipe give the same bytes for any number of workers. A journal in `out` records finished items,
     so an interrupted run can resume; `timeout` is in seconds per copy. `on_item` is called with the name of each
-    finished item. `items`: the programs, where they are known already.
+    finished item. `items`: the programs, where they are known already. `generated`: as of an `AugmentRequest`.
     Raises BadInput like `find_items`, and if `out` cannot be written or another process writes to it; MissingDependency
     if programs cannot be isolated here.
     """
     items = find_items(path) if items is None else items
     if recipe.isolate:
         sandbox.require_sandbox()
-    requests = [AugmentRequest(item, config, recipe) for item in items]
+    requests = [AugmentRequest(item, config, recipe, generated) for item in items]
     run = partial(map_unordered, workers=workers, engine=engine, item_timeout_s=timeout * (recipe.copies + 1))
     if out.resolve() == path.resolve():
         raise UsageError(f"{out}: copies would replace their own originals", remedy="give another folder with --out")
@@ -237,7 +238,10 @@ def _request_key(request: AugmentRequest, folder_digests: dict[Path, bytes]) -> 
         recipe.copies, recipe.seed, item.name, item.problem, config.search, recipe.texts, item.builds, recipe.kinds,
         _digest_passes(), find_toolchain().identity, libclang_version(),
     )  # fmt: skip
-    digest = hashlib.sha256(repr(identity).encode(errors="surrogateescape"))
+    described = repr(identity)
+    for folder in request.generated:
+        described = described.replace(str(folder), "generated")
+    digest = hashlib.sha256(described.encode(errors="surrogateescape"))
     if item.program is not None:
         digest.update(json.dumps(item.program.record(), sort_keys=True).encode())
     builds = item.build_configurations

@@ -61,11 +61,12 @@ ONE_COPY = CopyRecipe()
 
 @dataclass(frozen=True)
 class AugmentRequest:
-    """One item to vary."""
+    """One item to vary. `generated`: folders of `config.include` that were made for this run, at any place."""
 
     item: AugmentInput
     config: ParseConfig
     recipe: CopyRecipe = ONE_COPY
+    generated: tuple[Path, ...] = ()
 
 
 def vary_isolated(request: AugmentRequest) -> AugmentResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -199,6 +200,21 @@ def test_what_a_program_may_include_is_part_of_its_key(
     write_programs(tmp_path / "out", [])
     (tmp_path / "out" / "copy.hip").write_text(TEXT.format(n=2))
     assert augment._request_key(request, {}) == keys[-1]
+
+
+def test_generated_headers_are_known_by_their_content(config: ParseConfig, tmp_path: Path) -> None:
+    main = tmp_path / "program" / "main.hip"
+    main.parent.mkdir()
+    main.write_text(TEXT.format(n=1))
+    keys = []
+    for place, text in (("b", "// one"), ("a", "// one"), ("c", "// two")):
+        (tmp_path / place / "0").mkdir(parents=True)
+        (tmp_path / place / "0" / "config.h").write_text(text)
+        build = BuildConfiguration((main,), (CompileSettings(includes=(tmp_path / place / "0",)),))
+        item = AugmentInput("main.hip", files=(main,), root=main.parent, builds=(build,))
+        settings = replace(config, include=(tmp_path / place,))
+        keys.append(augment._request_key(AugmentRequest(item, settings, generated=settings.include), {}))
+    assert keys[0] == keys[1] != keys[2]
 
 
 def test_copies_of_another_run_are_not_dropped(config: ParseConfig, tmp_path: Path) -> None:
