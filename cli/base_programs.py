@@ -14,7 +14,7 @@ from hipsynth.core.program import INDEX
 from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.source.parse import Diagnostic
-from hipsynth.synth.frontend.augment import find_items
+from hipsynth.synth.frontend.augment import find_items, lies_in_output
 from hipsynth.synth.frontend.make_copies import AugmentInput
 from hipsynth.synth.frontend.pass_input import BuildConfiguration, CompileSettings
 
@@ -75,9 +75,11 @@ def _inputs_of_builds(folder: Path, scratch: Path, settings: CompileSettings) ->
     from hipsynth.profiling.survey.discover import find_programs
 
     items, used = [], set()
-    programs = find_programs(folder, ARCH, [place.resolve() for place in settings.includes])
-    for program in [program for program in programs if program.refusal[0] != NO_MAIN]:
-        items.append(_input_of_program(program, folder.resolve(), scratch, settings))
+    root = folder.resolve()
+    for program in find_programs(folder, ARCH, [place.resolve() for place in settings.includes]):
+        if program.refusal[0] == NO_MAIN or lies_in_output(program.main, root):
+            continue
+        items.append(_input_of_program(program, root, scratch, settings))
         used |= {unit.path for plan in program.plans for unit in plan.units}
     rest = find_items(folder) if any(path.suffix == ".hip" for path in folder.rglob("*.hip")) else []
     loose = [item for item in rest if not {path.resolve() for path in item.files} & used]

@@ -109,7 +109,7 @@ def _indexed_inputs(folder: Path) -> Iterator[AugmentInput]:
 
 def _loose_inputs(folder: Path, top: Path) -> Iterator[AugmentInput]:
     here = sorted(p for p in folder.iterdir() if p.is_file() and p.suffix in SOURCE_SUFFIXES)
-    below = program_sources(folder) if here else []
+    below = [p for p in program_sources(folder) if not lies_in_output(p, folder)] if here else []
     here = [p for p in here if p in below]
     mains = [p for p in below if has_main(p)]
     if len(mains) == 1 and mains[0].parent == folder and len(below) > 1:
@@ -119,13 +119,18 @@ def _loose_inputs(folder: Path, top: Path) -> Iterator[AugmentInput]:
         if path.suffix == ".hip" or has_main(path):
             yield AugmentInput(path.relative_to(top).as_posix(), files=(path,), root=top)
     folders = (p for p in folder.iterdir() if p.is_dir() and not p.is_symlink())
-    for child in sorted(p for p in folders if not (p / INDEX).exists()):  # such as what an earlier run wrote there
+    for child in sorted(p for p in folders if not is_output(p)):
         yield from _loose_inputs(child, top)
 
 
 def is_output(folder: Path) -> bool:
     """Whether programs were written to a folder, or are being written: it has no sources of its own."""
     return any((folder / name).exists() for name in (INDEX, RUN))
+
+
+def lies_in_output(path: Path, top: Path) -> bool:
+    """Whether programs were written to a folder between a file and `top`, such as by an earlier run."""
+    return any(place != top and place.is_relative_to(top) and is_output(place) for place in path.parents)
 
 
 # --- many programs --------------------------------------------------------------------------------------------------

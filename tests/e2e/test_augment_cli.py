@@ -8,9 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import needs
 import pytest
 
+from hipsynth.cli.augment import command
+from hipsynth.cli.base_programs import find_bases
 from hipsynth.core.errors import MissingDependency
 from hipsynth.source.config import frontend_config
 
@@ -27,9 +30,9 @@ def _toolchain() -> None:
 
 
 def _synth(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "hipsynth.cli.main", "augment", *map(str, arguments)]
+    words = [sys.executable, "-m", "hipsynth.cli.main", "augment", *map(str, arguments)]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=cwd, env=env)
+    return subprocess.run(words, capture_output=True, text=True, timeout=300, check=False, cwd=cwd, env=env)
 
 
 def test_one_file(tmp_path: Path) -> None:
@@ -92,6 +95,10 @@ def test_a_makefile_says_how_a_program_is_built(tmp_path: Path) -> None:
     assert len(texts) == 2 and all("#include <helper.h>" not in text for text in texts)
     assert any("#define SIZE 7" in text and "#define FACTOR 3" in text for text in texts), "the base"
     assert json.loads(done.stdout)["names"] >= 4
+    (tmp_path / "out").rename(project / "earlier")
+    with click.Context(command):
+        bases, _ = find_bases(project, None, (), ())
+    assert [item.name for item in bases] == ["main.hip"]
 
 
 def test_kinds_of_change_are_proven_and_recorded(tmp_path: Path) -> None:
