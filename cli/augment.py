@@ -101,6 +101,7 @@ def command(
     items, generated = find_bases(path, project, folders, defines)
     out = out or _default_output(path)
     progress = Progress("augment", len(items))
+    options = {"includes": folders, "defines": defines, "project": project and project.resolve()}
     config = replace(frontend_config(), include=(*folders, *generated))
     recipe = CopyRecipe(copies, seed, Texts(comments, strings), _parse_kinds(kinds), sandboxed)
     summary = augment_programs(
@@ -110,6 +111,7 @@ def command(
         recipe,
         items=items,
         generated=generated,
+        options={name: value for name, value in options.items() if value},
         workers=workers,
         engine=engine,
         timeout=timeout,

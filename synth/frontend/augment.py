@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypedDict
 
 from hipsynth.core.documents import from_json, to_json
@@ -144,6 +145,7 @@ def augment_programs(
     *,
     items: Sequence[AugmentInput] | None = None,
     generated: tuple[Path, ...] = (),
+    options: Mapping[str, object] = MappingProxyType({}),
     workers: int = 1,
     engine: str = "local",
     timeout: float = 60.0,
@@ -155,6 +157,7 @@ def augment_programs(
     The same input and recipe give the same bytes for any number of workers. A journal in `out` records finished items,
     so an interrupted run can resume; `timeout` is in seconds per copy. `on_item` is called with the name of each
     finished item. `items`: the programs, where they are known already. `generated`: as of an `AugmentRequest`.
+    `options`: what else the programs were read with; copies of a run with others are not replaced.
     Raises BadInput like `find_items`, and if `out` cannot be written or another process writes to it; MissingDependency
     if programs cannot be isolated here.
     """
@@ -167,7 +170,7 @@ def augment_programs(
         raise UsageError(f"{out}: copies would replace their own originals", remedy="give another folder with --out")
     with sole_writer(out):
         _require_own_folder(out)
-        _record_run(out, path, recipe)
+        _record_run(out, path, recipe, options)
         return _run_requests(requests, out, run, on_item)
 
 
@@ -180,11 +183,11 @@ def _require_own_folder(out: Path) -> None:
         raise BadInput(problem, cause=f"it has a {owned[0]}", remedy="give another folder with --out")
 
 
-def _record_run(out: Path, path: Path, recipe: CopyRecipe) -> None:
+def _record_run(out: Path, path: Path, recipe: CopyRecipe, options: Mapping[str, object]) -> None:
     """Records where the copies in a folder come from. Raises BadInput if it has those of another run, which this one
     would drop; a run may make more copies of each program, and new ones of programs that have changed."""
     origin = {"path": str(path.resolve()), "seed": recipe.seed, "kinds": recipe.kinds, "texts": vars(recipe.texts)}
-    run = to_json({**origin, "copies": recipe.copies})
+    run = to_json({**origin, **options, "copies": recipe.copies})
     if (out / RUN).exists() and (out / INDEX).exists():
         try:
             before = json.loads(read_regular(out / RUN, 1 << 20, inside=out))
@@ -193,7 +196,8 @@ def _record_run(out: Path, path: Path, recipe: CopyRecipe) -> None:
         except (BadInput, ValueError, KeyError, TypeError, RecursionError):
             same = False
         if not same:
-            cause = "they were made of other programs, or with another seed, other texts, kinds or more copies"
+            cause = "they were made of other programs, or with another seed, other texts, kinds, macros, header folders"
+            cause += " or build files, or with more copies"
             raise BadInput(f"{out}: holds copies of another run", cause=cause, remedy="use another --out")
     write_whole(out / RUN, json.dumps(run) + "\n")
 

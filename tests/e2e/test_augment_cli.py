@@ -41,6 +41,8 @@ def test_one_file(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["programs"] == 2
     assert len(list((tmp_path / "out").glob("*.hip"))) == 2
+    other = _synth(tmp_path / "k.hip", "--copies", 2, "-D", "N=2", "--out", tmp_path / "out", "--workers", 1)
+    assert other.returncode == 3 and "copies of another run" in other.stderr and "macros" in other.stderr
 
 
 def test_a_path_through_another_folder(tmp_path: Path) -> None:
