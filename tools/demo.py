@@ -4,12 +4,14 @@ Generates programs for two problem sizes each, augments them, simulates their ma
 three flag sets, stores the corpus, fine-tunes the small base that ships, scores it against baselines, predicts one of
 the handwritten programs with it, with the shipped predictor and with a model that calls tools, lets Triton's autotuner
 choose a kernel's configuration, if Triton is installed, and writes an HTML report. Every stage is one `synth` command,
-printed before it runs. When restarted, it skips finished stages and resumes an interrupted one.
+printed before it runs. When restarted, it skips finished stages and resumes an interrupted one; with other code or
+another number of programs it begins anew, in another folder.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import json
 import os
@@ -25,6 +27,7 @@ from hipsynth.core.errors import MissingDependency
 from hipsynth.core.files import write_whole
 from hipsynth.simulator.devices import recorded_architectures
 from hipsynth.toolchain import sandbox
+from tools.code_figures import ROOMS
 
 ROOT = Path(__file__).resolve().parent.parent
 SYNTH = Path(sys.executable).with_name("synth")
@@ -44,8 +47,9 @@ class DemoStage:
 
 
 def list_stages(out: Path, programs: int) -> list[DemoStage]:
-    """The stages in order, for `programs` base programs, with all outputs under `out`."""
-    base, varied, corpus, model = (str(out / name) for name in ("programs", "augmented", "corpus", "model"))
+    """The stages in order, for `programs` base programs: the report is written to `out`, the rest to `own_folder()`."""
+    folder = own_folder(out, programs)
+    base, varied, corpus, model = (str(folder / name) for name in ("programs", "augmented", "corpus", "model"))
     matrix = [f"--arch={arch}" for arch in recorded_architectures()] + [f"--flags={flags}" for flags in FLAG_SETS]
     return [
         DemoStage(
@@ -65,14 +69,14 @@ def list_stages(out: Path, programs: int) -> list[DemoStage]:
         DemoStage("what is in the corpus", ("stats", corpus)),
         DemoStage(
             "write training samples",
-            ("export", corpus, "--format", "chat-jsonl", "--out", str(out / "samples.jsonl")),
+            ("export", corpus, "--format", "chat-jsonl", "--out", str(folder / "samples.jsonl")),
         ),
         DemoStage(
             "fine-tune the base that ships, with LoRA", ("train", corpus, "--config", "lora-cpu", "--out", model)
         ),
         DemoStage(
             "score it beside baselines",
-            ("evaluate", model, corpus, "--out", str(out / "evaluation")),
+            ("evaluate", model, corpus, "--out", str(folder / "evaluation")),
         ),
         DemoStage(
             "predict the paper's grid-stride listing",
@@ -95,8 +99,24 @@ def list_stages(out: Path, programs: int) -> list[DemoStage]:
     ]
 
 
+def own_folder(out: Path, programs: int) -> Path:
+    """Where results of this code and number of programs are."""
+    return out / f"{programs}-{digest_package()}"
+
+
+@functools.cache
+def digest_package() -> str:
+    """A hash of the files that the stages run and read."""
+    digest = hashlib.sha256()
+    folders = (*ROOMS, "corpus/handwritten", "examples")
+    for path in sorted(path for name in folders for path in (ROOT / name).rglob("*")):
+        if path.is_file() and path.parent.name != "__pycache__":
+            digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:8]
+
+
 def hash_stage(stage: DemoStage) -> str:
-    return hashlib.sha256("\0".join(stage.arguments).encode()).hexdigest()[:16]
+    return hashlib.sha256("\0".join((digest_package(), *stage.arguments)).encode()).hexdigest()[:16]
 
 
 def run_stage(stage: DemoStage, number: int, total: int) -> float:
@@ -115,17 +135,18 @@ def run_demo(out: Path, programs: int) -> None:
     """Runs every unfinished stage, then prints where the results are."""
     out.mkdir(parents=True, exist_ok=True)
     done_path = out / "demo.json"
-    document: dict[str, float] = json.loads(done_path.read_text()) if done_path.exists() else {}
     plan = list_stages(out, programs)
-    for number, stage in enumerate(plan, 1):
-        key = hash_stage(stage)
+    keys = [hash_stage(stage) for stage in plan]
+    earlier: dict[str, float] = json.loads(done_path.read_text()) if done_path.exists() else {}
+    document = {key: earlier[key] for key in keys if key in earlier}  # a report of others replaces this one
+    for number, (stage, key) in enumerate(zip(plan, keys, strict=True), 1):
         if key in document:
             print(f"[{number}/{len(plan)}] {stage.title}: done before ({document[key]:.0f} s)", flush=True)
             continue
         document[key] = run_stage(stage, number, len(plan))
         write_whole(done_path, json.dumps(document, indent=1))
-    print(f"\nAll stages done in {sum(document[hash_stage(s)] for s in plan):.0f} s of work.")
-    print(f"Open {out / 'report.html'} in a browser; the corpus is in {out / 'corpus'}.")
+    print(f"\nAll stages done in {sum(document[key] for key in keys):.0f} s of work.")
+    print(f"Open {out / 'report.html'} in a browser; the corpus is in {own_folder(out, programs) / 'corpus'}.")
     print(f"Try: {SYNTH} profile {LISTING} --arch gfx942")
     print(f"The workbench in your browser: {SYNTH} serve --open")
 
