@@ -168,7 +168,10 @@ def install_with_apt(names: list[str]) -> str:
 
 def make_environment() -> str:
     version = sys.version.split()[0]
-    if PYTHON.exists() and has_stamp("venv", version):
+    settings = VENV / "pyvenv.cfg"
+    # Scripts in a .venv name its place, which differs after the checkout has moved.
+    is_here = settings.exists() and f" {VENV}\n" in settings.read_text()
+    if is_here and PYTHON.exists() and has_stamp("venv", version):
         return ".venv"
     run_or_fail(
         [sys.executable, "-m", "venv", "--clear", str(VENV)],

@@ -124,3 +124,22 @@ def test_an_activated_environment_is_left(setup: ModuleType, monkeypatch: pytest
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     setup.leave_activated_environment()
     assert len(started) == 1
+
+
+def test_a_moved_checkout_gets_another_environment(
+    setup: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def make(command: list[str], *_: str) -> None:
+        folder = Path(command[-1])
+        (folder / "bin").mkdir(parents=True, exist_ok=True)
+        (folder / "bin" / "python").touch()
+        (folder / "pyvenv.cfg").write_text(f"command = {' '.join(command)}\n")
+
+    monkeypatch.setattr(setup, "run_or_fail", make)
+    for name, message in (("here", "made .venv"), ("here", ".venv"), ("moved", "made .venv"), ("moved", ".venv")):
+        if name == "moved" and not (tmp_path / name).exists():
+            (tmp_path / "here").rename(tmp_path / name)
+        monkeypatch.setattr(setup, "VENV", tmp_path / name / ".venv")
+        monkeypatch.setattr(setup, "PYTHON", tmp_path / name / ".venv" / "bin" / "python")
+        monkeypatch.setattr(setup, "STAMPS", tmp_path / name / ".venv" / ".stamps")
+        assert setup.make_environment() == message
