@@ -31,6 +31,14 @@ TORCH = "torch"
 # What an activated environment or a user's pip settings would change about the set-up.
 LEAKS = ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONPATH", "PIP_PREFIX", "PIP_REQUIRE_VIRTUALENV", "PIP_TARGET", "PIP_USER")
 
+
+def name_python_packages(default: Path = Path("/usr/bin/python3")) -> str:
+    """How names of this interpreter's Debian packages begin: python3 for the distribution's own, else python3.12."""
+    name = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    return "python3" if default.resolve().name == name else name
+
+
+OF_PYTHON = name_python_packages()
 # Debian package -> (how to detect it, whether it is required, consequence if it is missing)
 SYSTEM: dict[str, tuple[str, bool, str]] = {
     "clang-22": ("program clang++-22", True, "no kernel can be compiled"),
@@ -38,8 +46,8 @@ SYSTEM: dict[str, tuple[str, bool, str]] = {
     "llvm-22": ("program llvm-objdump-22", True, "no kernel can be disassembled"),
     "g++": ("program g++", True, "the simulator cannot be built"),
     "libstdc++-12-dev": ("headers c++", True, "no host program can be compiled"),
-    "python3-dev": ("headers python", True, "the simulator's Python binding cannot be built"),
-    "python3-venv": ("module ensurepip", True, "no virtual environment can be made"),
+    f"{OF_PYTHON}-dev": ("headers python", True, "the simulator's Python binding cannot be built"),
+    f"{OF_PYTHON}-venv": ("module ensurepip", True, "no virtual environment can be made"),
     "libthrust-dev": ("file /usr/include/thrust/version.h", False, "programs that use thrust do not compile"),
     "libomp-22-dev": ("file /usr/lib/llvm-22/lib/libomp.so", False, "programs that use OpenMP do not compile"),
     "bubblewrap": ("program bwrap", False, "programs run only with --no-sandbox, with your rights"),
@@ -111,18 +119,23 @@ def install_system_packages() -> str:
     lacking = [name for name in SYSTEM if not is_present(name)]
     if not lacking:
         return "all installed"
-    problem = install_with_apt(lacking)
+    problem = install_with_apt(lacking) or "not available"
     still = [name for name in lacking if not is_present(name)]
     for name in still:
         if not SYSTEM[name][1]:
-            print(f"system packages: without {name} {SYSTEM[name][2]}; to install: apt-get install {name}", flush=True)
+            print(f"system packages: without {name} {SYSTEM[name][2]}; to install: {name_command([name])}", flush=True)
     required = [name for name in still if SYSTEM[name][1]]
     if required:
         costs = "; ".join(f"without {name} {SYSTEM[name][2]}" for name in required)
-        raise StepFailure(
-            f"{problem or 'not available'}: {costs}", "run as root: apt-get install " + " ".join(required)
-        )
-    return "installed " + ", ".join(name for name in lacking if name not in still)
+        raise StepFailure(f"{problem}: {costs}", f"run as root: {name_command(required)}")
+    installed = [name for name in lacking if name not in still]
+    return "installed " + ", ".join(installed) if installed else f"nothing installed ({problem})"
+
+
+def name_command(packages: list[str]) -> str:
+    """The command that installs packages, and where those are that a distribution may lack."""
+    command = "apt-get install " + " ".join(packages)
+    return command + (" (from apt.llvm.org, if apt-get has none)" if any("-22" in name for name in packages) else "")
 
 
 def is_present(package: str) -> bool:
@@ -176,7 +189,7 @@ def make_environment() -> str:
     run_or_fail(
         [sys.executable, "-m", "venv", "--clear", str(VENV)],
         "the virtual environment cannot be made",
-        "apt-get install python3-venv, or name another interpreter: make setup PYTHON=python3.11",
+        f"apt-get install {OF_PYTHON}-venv, or name another interpreter: make setup PYTHON=python3.11",
     )
     write_stamp("venv", version)
     return "made .venv"

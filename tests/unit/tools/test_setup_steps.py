@@ -47,7 +47,7 @@ def test_an_optional_package_that_cannot_be_had_is_one_line(
 ) -> None:
     monkeypatch.setattr(setup, "is_present", lambda name: name != "bubblewrap")
     monkeypatch.setattr(setup, "install_with_apt", lambda _names: "apt-get could not install it")
-    assert "installed" in setup.install_system_packages()
+    assert setup.install_system_packages() == "nothing installed (apt-get could not install it)"
     out = capsys.readouterr().out
     assert out.count("\n") == 1
     assert "without bubblewrap programs run only with --no-sandbox" in out
@@ -60,7 +60,17 @@ def test_a_required_package_that_cannot_be_had_stops(setup: ModuleType, monkeypa
     with pytest.raises(setup.StepFailure) as caught:
         setup.install_system_packages()
     assert "neither root nor sudo" in caught.value.args[0]
-    assert caught.value.args[1].endswith("apt-get install clang-22")
+    assert "apt-get install clang-22 (from apt.llvm.org" in caught.value.args[1]
+
+
+def test_packages_of_an_interpreter_are_named_by_its_version(
+    setup: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    default = tmp_path / "python3"
+    default.symlink_to("python3.10")
+    for version, name in (((3, 10, 4), "python3"), ((3, 12, 1), "python3.12")):
+        monkeypatch.setattr(sys, "version_info", version)
+        assert setup.name_python_packages(default) == name
 
 
 def test_without_root_and_sudo_it_says_so(setup: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
