@@ -29,7 +29,7 @@ lint: setup
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy || { test $$? -eq 2 && $(BIN)/mypy --num-workers 0; }  # 2: its workers did not start in time
-	@if command -v clang-format-22 >/dev/null; then clang-format-22 --dry-run -Werror $(NATIVE_SOURCES); fi
+	@if command -v clang-format-22 >/dev/null; then clang-format-22 --dry-run -Werror $(NATIVE_SOURCES) </dev/null; fi
 
 bench: setup
 	@$(BIN)/python -m benchmarks
