@@ -42,7 +42,7 @@ EXTRA_OF = {
 }
 
 
-REINSTALL = "pip install --force-reinstall --no-deps hipsynth"
+REINSTALL = "pip install --force-reinstall --no-deps WHEEL    (the hipsynth-*.whl that was installed)"
 
 
 def set_up_by(command: str = "") -> str:
