@@ -10,7 +10,6 @@ from hipsynth.cli.options import NamedPath, check_args_option, json_option, one_
 from hipsynth.cli.output import StatusLine, print_json
 from hipsynth.cli.programs import check_script_options, define_option, include_option, split_run_arguments
 from hipsynth.core.errors import PartialFailure
-from hipsynth.library.arguments import with_defines
 
 EPILOG = """\b
 Examples:
@@ -71,10 +70,11 @@ def command(
             changed,
             arch=arch,
             device=device,
-            flags=with_defines(flags, defines),
+            flags=flags,
             args=arguments,
             check_args=[split_run_arguments("--check-args", check) for check in check_args],
             allow_fast_math="fast-math" in allowed,
+            defines=defines,
             includes=includes,
             on_stage=status.set_stage,
             say=lambda line: status.print_above(f"note: {line}"),

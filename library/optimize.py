@@ -8,7 +8,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hipsynth.library.arguments import Folders, Words, check_positive, list_checks, list_folders, list_words
+from hipsynth.library.arguments import (
+    Defines,
+    Folders,
+    Words,
+    check_positive,
+    list_checks,
+    list_defines,
+    list_folders,
+    list_words,
+    with_defines,
+)
 from hipsynth.library.harness import name_messages, read_runnable
 from hipsynth.library.programs import check_hip_only, check_keeps_program, has_script_suffix, read_source
 from hipsynth.library.scripts import open_script_trials
@@ -31,17 +41,18 @@ def optimize(
     budget_s: float = 60.0,
     clock_s: float | None = None,
     allow_fast_math: bool = False,
+    defines: Defines = (),
     includes: Folders = (),
     out: str | Path | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> OptimizeDocument:
     """Search for source changes that make a program's kernels faster, and verify them; in a Python script with Triton
-    kernels, for other meta-parameters (`flags` and `allow_fast_math` are for HIP).
+    kernels, for other meta-parameters (`flags`, `allow_fast_math`, `defines` and `includes` are for HIP).
 
     `budget_s` is work at fixed prices, the same on every machine, `clock_s` the longest time on the clock (None: 1.2
-    times the budget). `includes`: folders with headers of the program, beside its own. A faster program is written to
-    `out`, by default NAME.optimized.hip (or .py) in the current folder; `say` is told each step. Raises BadInput for a
-    source without a kernel, HipsynthError for a program that does not run.
+    times the budget). `defines`: macros (`{"N": 64}`); `includes`: folders with headers of the program, beside its own.
+    A faster program is written to `out`, by default NAME.optimized.hip (or .py) in the current folder; `say` is told
+    each step. Raises BadInput for a source without a kernel, HipsynthError for a program that does not run.
     """
     from hipsynth.toolchain import sandbox
     from hipsynth.tuning.optimize.optimize import OptimizeRequest, optimize_program
@@ -49,15 +60,18 @@ def optimize(
     from hipsynth.tuning.trial import target_of
 
     arguments, sizes, folders = list_words("args", args), list(list_checks(check_args)), list_folders(includes)
+    macros = list_defines(defines)
     check_positive(budget_s=budget_s, **({} if clock_s is None else {"clock_s": clock_s}))
     sandbox.require_sandbox()
     file, target_arch = Path(path), choose_arch(arch, device)
     choose_output(file, out, folders)
     if has_script_suffix(file):
-        check_hip_only(file, {"flags": flags != "-O3", "allow_fast_math": allow_fast_math, "includes": bool(folders)})
+        hip_only = {"flags": flags != "-O3", "allow_fast_math": allow_fast_math, "defines": bool(macros)}
+        check_hip_only(file, {**hip_only, "includes": bool(folders)})
         target = target_of(target_arch, flags, device)
         result = search_script(file, ScriptRequest(target, arguments, tuple(sizes), budget_s, clock_s or 0.0), say)
         return result.document(file, target_arch, "", write_optimized(result, file, out))
+    flags = with_defines(flags, macros)
     target = target_of(target_arch, flags, device)
     text, notes = read_runnable(file, target, folders)
     for note in notes:

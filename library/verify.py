@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hipsynth.core.errors import BadInput
-from hipsynth.library.arguments import Folders, Words, list_checks, list_folders, list_words
+from hipsynth.library.arguments import (
+    Defines,
+    Folders,
+    Words,
+    list_checks,
+    list_defines,
+    list_folders,
+    list_words,
+    with_defines,
+)
 from hipsynth.library.harness import name_messages, read_compared
 from hipsynth.library.programs import check_hip_only, has_script_suffix, read_source
 from hipsynth.library.scripts import open_script_trials
@@ -31,18 +40,18 @@ def verify(
     args: Words = (),
     check_args: Sequence[Words] = (),
     allow_fast_math: bool = False,
+    defines: Defines = (),
     includes: Folders = (),
     on_stage: Callable[[str], None] = lambda _: None,
     say: Callable[[str], None] = warnings.warn,
 ) -> VerifyDocument:
     """Check that the program `changed` does the same as `original`, and say how much faster it is: both HIP, or both
-    Python scripts with Triton kernels (`flags`, `allow_fast_math` and `includes` are for HIP). Kernels without a main()
-    get that of the original, made from its signatures.
+    Python scripts with Triton kernels (`flags`, `allow_fast_math`, `defines` and `includes` are for HIP). Kernels
+    without a main() get that of the original, made from its signatures. Raises BadInput if only one has one.
 
-    `args`: the programs' arguments in the runs that are timed; `check_args`: argument lists of small runs whose
-    outputs are compared, by default found. `includes`: folders with headers of the programs, beside their own.
-    `on_stage` is told what is done next, `say` what is assumed of launches. Raises BadInput if the original does not
-    run, or if only one of the programs has a main().
+    `args`: the programs' arguments in the timed runs; `check_args`: those of small runs whose outputs are compared, by
+    default found. `defines`: macros (`{"N": 64}`); `includes`: folders with headers, beside the programs' own. Calls
+    `on_stage` with what is done next, `say` with assumed launches. Raises BadInput where the original does not run.
     """
     from hipsynth.toolchain import sandbox
     from hipsynth.tuning.optimize.scripts.optimize_script import ScriptRequest
@@ -50,17 +59,17 @@ def verify(
     from hipsynth.tuning.trial import target_of
 
     arguments, checks, folders = list_words("args", args), list_checks(check_args), list_folders(includes)
+    target = target_of(choose_arch(arch, device), with_defines(flags, list_defines(defines)), device)
     sandbox.require_sandbox()
-    target_arch, files = choose_arch(arch, device), (Path(original), Path(changed))
-    if _are_scripts(files):
-        hip_only = {"flags": flags != "-O3", "allow_fast_math": allow_fast_math, "includes": bool(folders)}
-        check_hip_only(files[0], hip_only)
-        script_request = ScriptRequest(target_of(target_arch, flags, device), arguments, checks)
-        return _verify_scripts(files, script_request, on_stage).document(*files, target_arch, "")
-    allowed, target = frozenset({"fast-math"} if allow_fast_math else ()), target_of(target_arch, flags, device)
+    if _are_scripts(files := (Path(original), Path(changed))):
+        hip_only = {"flags": flags != "-O3", "allow_fast_math": allow_fast_math, "defines": bool(defines)}
+        check_hip_only(files[0], {**hip_only, "includes": bool(folders)})
+        result = _verify_scripts(files, ScriptRequest(target, arguments, checks), on_stage)
+        return result.document(*files, target.arch, "")
+    allowed = frozenset({"fast-math"} if allow_fast_math else ())
     request = VerifyRequest(*_read_texts(files, target, folders, say), target, arguments, checks, allowed)
     with name_messages(files[0], request.original):
-        return verify_change(request, on_stage).document(*files, target_arch, flags)
+        return verify_change(request, on_stage).document(*files, target.arch, target.flags)
 
 
 def _read_texts(

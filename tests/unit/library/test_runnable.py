@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import hipsynth
 from hipsynth.cli.main import cli
-from hipsynth.core.errors import BadInput
+from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.library.harness import read_runnable
 from hipsynth.source.arguments import default_arguments
+from hipsynth.tuning.optimize.optimize import OptimizeRequest
+from hipsynth.tuning.optimize.verification.verify_change import VerifyRequest
 from hipsynth.tuning.trial import target_of
 
 TARGET = target_of("gfx942")
@@ -61,6 +64,23 @@ def test_messages_name_the_file_and_the_line(tmp_path: Path, verb: str) -> None:
     header.write_text("#pragma once\n" + BROKEN)
     with pytest.raises(BadInput, match=r"b\.h:4:53: .*expected '\)'"):
         CliRunner().invoke(cli, [verb, *files], standalone_mode=False, catch_exceptions=False)
+
+
+@pytest.mark.parametrize("verb", ["optimize", "verify"])
+def test_functions_take_macros(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+    class Asked(Exception):
+        """Says with which flags."""
+
+    def ask(request: OptimizeRequest | VerifyRequest, *_: object) -> None:
+        raise Asked(request.target.flags)
+
+    monkeypatch.setattr("hipsynth.tuning.optimize.optimize.optimize_program", ask)
+    monkeypatch.setattr("hipsynth.tuning.optimize.verification.verify_change.verify_change", ask)
+    (tmp_path / "a.hip").write_text(KERNEL + "int main() {}\n")
+    (tmp_path / "a.py").write_text("")
+    for name, error, words in (("a.hip", Asked, "-O3 -DN=8 -DM"), ("a.py", UsageError, "defines: only for HIP")):
+        with pytest.raises(error, match=words):
+            getattr(hipsynth, verb)(*[tmp_path / name] * (2 if verb == "verify" else 1), defines=["N=8", "M"])
 
 
 def test_headers_and_macros_are_given_as_to_a_compiler(tmp_path: Path) -> None:
