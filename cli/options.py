@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from hipsynth.core.errors import UsageError
+from hipsynth.library.arguments import MOST_SECONDS
 from hipsynth.simulator.devices import DEFAULT_ARCH, choose_arch, list_architectures
 from hipsynth.simulator.limits import least_time
 
@@ -117,7 +118,7 @@ def time_within(budget: float, timeout: float) -> float:
     return timeout if typed_options("--timeout") or not budget else max(timeout, least_time(budget))
 
 
-LEAST_TIMEOUT, MOST_TIMEOUT = 0.1, 30 * 24 * 3600.0
+LEAST_TIMEOUT, MOST_TIMEOUT = 0.1, MOST_SECONDS
 
 
 def timeout_of(meaning: str) -> Callable[[F], F]:

@@ -16,6 +16,7 @@ Words = Sequence[Word]
 Folders = str | Path | Sequence[str | Path]
 Defines = Sequence[str] | Mapping[str, str | int | float]
 MOST_INTEGER = 1 << 64
+MOST_SECONDS = 30 * 24 * 3600.0  # of a limit on time
 # What a program's environment holds in any case: where it runs, and its device.
 _SET_HERE = re.compile(r"LD_\w*|HIPSYNTH_\w*|PATH|HOME|TMPDIR|TRITON_(?:LIBHIP_PATH|CACHE_DIR)")
 
@@ -86,7 +87,9 @@ def check_values(values: Mapping[str, float] | None) -> dict[str, float]:
 
 
 def check_positive(**limits: float) -> None:
-    """Raises UsageError for a limit, by its keyword, that is no finite number above zero."""
+    """Raises UsageError for a limit, by its keyword, that is no finite number above zero, or more than MOST_SECONDS."""
     for keyword, limit in limits.items():
         if not (isinstance(limit, Real) and math.isfinite(limit) and limit > 0):
             raise UsageError(f"{keyword}={limit!r} is no positive number", remedy=f"such as {keyword}=60")
+        if keyword.endswith("_s") and limit > MOST_SECONDS:
+            raise UsageError(f"{keyword}={limit!r} is over 30 days", remedy=f"such as {keyword}=60")

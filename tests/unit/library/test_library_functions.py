@@ -184,6 +184,8 @@ def test_values_and_limits_are_numbers_that_fit(tmp_path: Path) -> None:
         for limit in (-1, 0, float("inf"), "60"):
             with pytest.raises(UsageError, match=r"timeout_s=.* is no positive number"):
                 call(one, timeout_s=limit)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match=r"timeout_s=1e\+20 is over 30 days"):
+            call(one, timeout_s=1e20)
     with pytest.raises(UsageError, match="clock_s=0 is no positive number"):
         hipsynth.optimize(one, clock_s=0)
     assert check_values({"n": numpy.int64(3), "a": numpy.float32(0.5)}) == {"n": 3, "a": 0.5}
