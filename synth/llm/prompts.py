@@ -19,6 +19,7 @@ from hipsynth.core.program import text_id
 TEMPLATES = Path(__file__).parents[2] / "templates" / "llm"
 PROBLEMS = "problems.toml"
 ROLES = ("system", "user")  # one template each
+OF_EXPRESSIONS = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError)  # which a template may raise
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,10 @@ class Prompts:
     templates: Mapping[str, jinja2.Template]
 
     def messages(self, problem: ProblemStatement, level: Level) -> list[dict[str, str]]:
-        """The chat that asks for a program. Raises BadInput for a template with an undefined name."""
+        """The chat that asks for a program. Raises BadInput for a template that cannot be filled in."""
         try:
             texts = {role: self.templates[role].render(problem=problem, level=level).strip() for role in ROLES}
-        except jinja2.TemplateError as error:
+        except (jinja2.TemplateError, *OF_EXPRESSIONS) as error:
             raise BadInput(
                 f"a prompt cannot be made: {error}", remedy="templates know `problem` and `level`"
             ) from error

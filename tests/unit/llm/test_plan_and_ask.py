@@ -59,11 +59,17 @@ def test_unknown_names_and_broken_prompts_are_refused(tmp_path: Path) -> None:
     (tmp_path / "problems.toml").write_text(
         '[[problem]]\nname = "a"\nkind = "k"\ntext = "t"\nsize = "1"\n[[level]]\nname = "l"\ntext = "t"\n'
     )
-    (tmp_path / "system.j2").write_text("{{ nothing }}")
     (tmp_path / "user.j2").write_text("")
-    prompts = load_prompts(tmp_path)
-    with pytest.raises(BadInput, match="nothing"):
-        prompts.messages(prompts.problems[0], prompts.levels[0])
+    for template, problem in (
+        ("nothing", "nothing"),
+        ("problem.name + 1", "can only concatenate"),
+        ("1 / 0", "division"),
+        ("'{}'.format()", "index"),
+    ):
+        (tmp_path / "system.j2").write_text("{{ " + template + " }}")
+        prompts = load_prompts(tmp_path)
+        with pytest.raises(BadInput, match=problem):
+            prompts.messages(prompts.problems[0], prompts.levels[0])
 
 
 def test_answers_are_asked_once_and_kept(tmp_path: Path) -> None:
