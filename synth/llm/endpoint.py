@@ -5,6 +5,7 @@ Redirects are not followed, so the key goes to the given host only.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import http.client
 import json
@@ -186,7 +187,7 @@ class Client:
         connection = http.client.HTTPSConnection(
             str(through.hostname), through.port, timeout=self.timeout_s, context=context
         )
-        connection.set_tunnel(host, port)
+        connection.set_tunnel(host, port, _proxy_headers(through))
         return connection
 
     def _late_answer(self) -> NoAnswer:
@@ -214,6 +215,14 @@ class Client:
 
     def _clean(self, text: str) -> str:
         return text.replace(self.key, "***") if self.key else text
+
+
+def _proxy_headers(proxy: urllib.parse.SplitResult) -> dict[str, str]:
+    """What tells a proxy the user and password of its address."""
+    if not proxy.username:
+        return {}
+    words = (urllib.parse.unquote(text) for text in (proxy.username, proxy.password or ""))
+    return {"Proxy-Authorization": "Basic " + base64.b64encode(":".join(words).encode()).decode()}
 
 
 def _shut_socket(connected: socket.socket) -> None:

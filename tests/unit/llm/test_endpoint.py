@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from email.utils import formatdate
 from typing import Any
 
@@ -141,6 +143,29 @@ def test_closing_ends_open_requests() -> None:
 def test_only_plain_urls_are_taken(url: str) -> None:
     with pytest.raises(UsageError):
         Client(url)
+
+
+def test_a_proxy_is_told_its_user_and_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    for user, header in (("", None), ("me:p%40ss@", "Basic bWU6cEBzcw==")):
+        with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+            monkeypatch.setenv("https_proxy", f"http://{user}127.0.0.1:{server.getsockname()[1]}")
+            refused = pool.submit(_refuse_tunnel, server)
+            with pytest.raises(NoAnswer):
+                Client("https://chat.example/v1", KEY, 5.0).ask({"model": "m"})
+            request = refused.result(timeout=5)
+            assert request.startswith("CONNECT chat.example:443 ") and KEY not in request
+            assert (f"Proxy-Authorization: {header}\r\n" in request) if header else ("Proxy-Auth" not in request)
+
+
+def _refuse_tunnel(server: socket.socket) -> str:
+    server.settimeout(5)
+    connection, _ = server.accept()
+    with connection:
+        request = connection.recv(1 << 16)
+        connection.sendall(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+        return request.decode()
 
 
 def test_a_key_cannot_add_headers() -> None:
