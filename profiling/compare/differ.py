@@ -303,7 +303,8 @@ def describe_change(duration: DurationPair, causes: Sequence[ChangeCause] = ()) 
     error = duration.uncertainty_percent
     if error is not None:
         size += f" ± {_short_number(error if unit == '%' else error / 100)}"
-    reasons = f", from {' and '.join(cause.text for cause in causes)}" if causes else ""
+    texts = dict.fromkeys(cause.text for cause in causes)  # one counter may explain several units
+    reasons = f", from {' and '.join(texts)}" if causes else ""
     if duration.verdict == "uncertain":
         return f"no certain change: {word} {size} {unit}{reasons}"
     return f"{word} {size} {unit}{reasons}"

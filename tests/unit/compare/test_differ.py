@@ -61,6 +61,9 @@ def test_a_change_is_explained_by_the_counter_of_the_unit_that_limited() -> None
     assert pair.duration.speedup == 2 and pair.duration.change_percent == -50
     assert [cause.unit for cause in pair.causes] == ["hbm"], "the vector ALU did not limit it"
     assert re.fullmatch(r"faster by 50 ± [\d.]+ %, from fewer L2 misses \(-60 %\)", pair.summary)
+    slow = with_counts(simulated("k", 1e5, hbm=9e4, infinity=9e4), TCC_MISS=1000)
+    both = compared(slow, with_counts(simulated("k", 5e4, hbm=4e4, infinity=4e4), TCC_MISS=400))
+    assert [cause.unit for cause in both.causes] == ["hbm", "infinity"] and both.summary == pair.summary
     back = compared(b, a)
     assert back.summary.startswith("slower by 100 ±") and back.summary.endswith("from more L2 misses (+150 %)")
 
