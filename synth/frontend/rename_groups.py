@@ -60,6 +60,7 @@ REASONS = {
     "printed": "the program can print it: __func__, typeid, an assertion in device code",
     "looked_up": "a string spells it, and the program looks names up at run time",
     "assembly": "it names an operand of inline assembly",
+    "pragma": "a pragma spells it, perhaps as a keyword",
     "protocol": "library templates look for a member of this name",
     "lds_order": "the order of such names decides the layout of LDS, and one of them is kept",
     "usual": "argc, argv, or a name of one or two letters, which such a variable has in most programs",
@@ -446,6 +447,16 @@ def _keep_strings(s: SpellingTable, user_entities: set[Entity]) -> None:
             s.keep(re.findall(r"%\[([A-Za-z_]\w*)\]", token.text), "assembly")
 
 
+def _keep_pragmas(s: SpellingTable, user_entities: set[Entity]) -> None:
+    """Words of pragmas, where keywords and names look alike: `reduction(+ : reduction)`. Those that unroll take names
+    of values only."""
+    for line in s.lines:
+        tokens = s.unit.tokens[line.start + 2 : line.end] if line.word == "pragma" else ()
+        words = {token.text for token in tokens if token.identifier}
+        if not any(word.startswith("unroll") for word in words):
+            s.keep(words if "omp" in words else words - _PRAGMA_WORDS, "pragma")
+
+
 def _keep_protocols(s: SpellingTable, user_entities: set[Entity]) -> None:
     """Members that library templates or a range-based for look up by name."""
     generic = any(t.text in _GENERIC_LIBRARIES for t in s.unit.tokens)
@@ -464,5 +475,6 @@ _RULES = (
     _keep_shown,
     _keep_revealed,
     _keep_strings,
+    _keep_pragmas,
     _keep_protocols,
 )

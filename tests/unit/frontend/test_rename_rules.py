@@ -165,6 +165,14 @@ KEPT = [
         'return ""; } };',
         "what",
     ),
+    (
+        "clause",
+        "double f_(int n_) { double reduction = 0; int num_threads = 4, dynamic = 2;\n#pragma omp parallel for "
+        "reduction(+ : reduction) num_threads(num_threads) schedule(dynamic, dynamic)\n "
+        "for (int i_ = 0; i_ < n_; ++i_) reduction += i_;\n return reduction; }",
+        "reduction num_threads dynamic",
+    ),
+    ("pragma's setting", "#define OFF 0\n#pragma STDC FP_CONTRACT OFF\nint g_ = OFF;", "OFF"),
     ("device assertion", "#include <assert.h>\n__device__ void f_(int n_) { assert(n_ > 0); }", "n_ f_"),
 ]
 
