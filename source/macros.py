@@ -23,6 +23,7 @@ class Macro:
 
     `shown` and `pasted` are the numbers of parameters that # and ## apply to, directly or through other macros.
     `direct` is the subset of `shown` with # in this macro: # shows their arguments as written, all others' expanded.
+    `passed` names the macros that calls of this one pass for a parameter, which its body may call.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Macro:
     shown: set[int] = field(default_factory=set)
     direct: set[int] = field(default_factory=set)
     pasted: set[int] = field(default_factory=set)
+    passed: dict[int, set[str]] = field(default_factory=dict)
 
     def param_number(self, text: str) -> int | None:
         """The number of the parameter called `text`, or None."""
@@ -71,6 +73,7 @@ def _new_line(text: bytes, start: int, end: int) -> bool:
 def read_macros(tokens: Sequence[Token], lines: Sequence[Directive]) -> list[Macro]:
     """The macro definitions among the preprocessor lines, including which parameters # and ## apply to."""
     macros = [_read_macro(tokens, line) for line in lines if line.word == "define" and line.end > line.start + 2]
+    _follow_passed(tokens, macros)
     _propagate_effects(tokens, macros)
     return macros
 
@@ -132,6 +135,29 @@ def pasted_words(tokens: Sequence[Token], macros: Sequence[Macro]) -> set[str]:
     return words
 
 
+def _follow_passed(tokens: Sequence[Token], macros: Sequence[Macro]) -> None:
+    """Fills in `passed`, to a fixed point: a macro may pass its parameters on."""
+    callable_macros = {m.name for m in macros if m.function_like}
+    owners = {i: m for m in macros for i in m.body}
+    changed = bool(callable_macros)
+    while changed:
+        changed = False
+        for call, args in find_macro_calls(tokens, macros, range(len(tokens))):
+            for number, arg in enumerate(args):
+                names = callable_macros.intersection(tokens[i].text for i in arg)
+                names = names.union(*(_passed_names(owners[i], tokens[i].text) for i in arg if i in owners))
+                before = call.passed.get(min(number, len(call.params) - 1), set())
+                if not names <= before:
+                    call.passed[min(number, len(call.params) - 1)] = before | names
+                    changed = True
+
+
+def _passed_names(macro: Macro, word: str) -> set[str]:
+    """The macros that a word in a macro's body stands for, if it is a parameter."""
+    number = macro.param_number(word)
+    return set() if number is None else macro.passed.get(number, set())
+
+
 def _propagate_effects(tokens: Sequence[Token], macros: Sequence[Macro]) -> None:
     """Propagates `shown` and `pasted` from each macro to the macros that pass it their parameters, to a fixed point."""
     changed = True
@@ -157,16 +183,19 @@ def _carry_words(source: set[int], inner: int, target: set[int], outer: int) -> 
 
 
 def find_macro_calls(tokens: Sequence[Token], macros: Sequence[Macro], where: range) -> list[tuple[Macro, list[range]]]:
-    """Invocations of function-like macros in the token range `where`, each with the token range of every argument."""
+    """Invocations of function-like macros in the token range `where`, each with the token range of every argument: by
+    name, or by a parameter for which they are passed."""
     by_name = {m.name: m for m in macros if m.function_like and m.params}
+    called = {i: _passed_names(m, tokens[i].text) for m in macros if m.passed for i in m.body}
     result = []
     for i in where:
-        macro = by_name.get(tokens[i].text)
-        if macro is None or i == macro.name_index or i + 1 not in where or tokens[i + 1].text != "(":
+        callees = [by_name[name] for name in sorted({tokens[i].text, *called.get(i, ())}) if name in by_name]
+        callees = [macro for macro in callees if i != macro.name_index]
+        if not callees or i + 1 not in where or tokens[i + 1].text != "(":
             continue
         args = argument_ranges(tokens, i + 1, where.stop)
         if args is not None:
-            result.append((macro, args))
+            result += [(macro, args) for macro in callees]
     return result
 
 

@@ -90,6 +90,11 @@ CHANGED = [
         "C_ e_ p_",
     ),
     (
+        "passed macro",
+        "#define EACH_(x_) x_(one_)\n#define ENTRY_(m_) m_,\n#define SHOW_(m_) #m_\nenum E_ { EACH_(ENTRY_) };",
+        "EACH_ ENTRY_ one_ x_",
+    ),
+    (
         "device branch",
         "__device__ int d_;\n__global__ void k_(int* o_) {\n#ifdef __HIP_DEVICE_COMPILE__\n int z_ = d_; "
         "o_[0] = z_;\n#endif\n}",
@@ -132,6 +137,12 @@ KEPT = [
         "byname_",
     ),
     ("shown", '#define SHOW_(e_) printf("%s %d", #e_, e_)\nint main() { int val_ = 3; SHOW_(val_ + 1); }', "val_"),
+    (
+        "shown by a passed macro",
+        "#define EACH_(x_) INNER_(x_, lone_) x_(one_) x_(two_)\n#define INNER_(y_, n_) y_(n_)\n#define ENTRY_(m_) m_,\n"
+        "#define TEXT_(m_) #m_,\nenum E_ { EACH_(ENTRY_) };\nconst char* texts_[] = {EACH_(TEXT_)};",
+        "one_ two_ lone_",
+    ),
     ("pasted", "#define P_(a_) int pre_##a_ = 1\nP_(post_); int w_ = pre_post_;", "post_ pre_ pre_post_"),
     ("own name printed", "const char* who_() { return __func__; }", "who_"),
     ("own name by a builtin", "const char* who_() { return __builtin_FUNCTION(); }", "who_"),
