@@ -7,6 +7,7 @@ and conditional includes keep their meaning. Library headers stay as includes.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from hipsynth.source.includes import REST_OF_LINE, ends_line, guards_itself, mac
 from hipsynth.source.parse import DEVICE, HOST, Diagnostic, ParseConfig, list_inclusions, load_source, parse_source
 from hipsynth.synth.frontend.pass_input import BuildConfiguration, ProgramSource
 from hipsynth.synth.frontend.passes.rename import rename_only
+from hipsynth.synth.frontend.shared_state import find_shared_variable
 
 _REST = REST_OF_LINE.encode()
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>|([A-Za-z_]\w*))' + _REST, re.M)
@@ -132,7 +134,7 @@ def combine_units(build: BuildConfiguration, root: Path, config: ParseConfig) ->
 
     If two units use one name for different entities with internal linkage (static, unnamed namespaces, types), the
     later one gets the file's name appended; each unit's macros are undefined at its end. Fails like `flatten_program`,
-    with `name_collision` if such a name cannot be changed, or with `header_differs`.
+    with `name_collision` if such a name cannot be changed or is a header's, or with `header_differs`.
     """
     with scratch_folder() as folder:
         copy = folder.resolve()
@@ -151,7 +153,16 @@ def combine_units(build: BuildConfiguration, root: Path, config: ParseConfig) ->
                 return None, problems
             lines.append(f'#include "{target.relative_to(copy).as_posix()}"\n')
             lines += [f"#undef {m}\n" for m in macros]
-        return flatten_program(copy / "combined.hip", "".join(lines).encode(), copy, inside)
+        text, problems = flatten_program(copy / "combined.hip", "".join(lines).encode(), copy, inside)
+        headers = _common_headers(build.files, root, config)
+        shared = find_shared_variable(text, headers, inside) if text is not None else None
+        return (None, [shared]) if shared else (text, problems)
+
+
+def _common_headers(files: Sequence[Path], root: Path, config: ParseConfig) -> list[bytes]:
+    """The texts of the self-guarding headers that several files include."""
+    counts = Counter(header for file in files for header in _included_headers(file, root, config))
+    return [read_regular(header, SOURCE_BYTES) for header, count in sorted(counts.items()) if count > 1]
 
 
 def find_differing_header(units: Sequence[tuple[Path, bytes]], root: Path, config: ParseConfig) -> Diagnostic | None:

@@ -127,6 +127,34 @@ def test_a_header_that_units_see_with_other_macros_is_refused(
         assert outcome.diagnostics[0].reason == "header_differs" and "conf.h" in outcome.diagnostics[0].message
 
 
+@pytest.mark.parametrize(
+    ("header", "name"),
+    [
+        ("static int counter = 10;\nstatic int next() { return counter++; }\n", "counter"),
+        ("namespace {\nint counter;\nint next() { return counter++; }\n}\n", "counter"),
+        ("static int next() {\n  static int steps;\n  return steps++;\n}\n", "steps"),
+        (
+            "inline int next() {\n  static int steps;\n  return steps++;\n}\nstatic const char* const name = 0;\n"
+            "struct S { static S& one() { static S s; return s; } int n = 0; };\n"
+            "static int f() { int n = 1; return n; }\n",
+            "",
+        ),
+    ],
+)
+def test_variables_of_which_each_unit_has_its_own_are_not_shared(
+    header: str, name: str, config: ParseConfig, tmp_path: Path
+) -> None:
+    files = {
+        "common.h": "#pragma once\n" + header,
+        "a.hip": HIP + '#include "common.h"\n__global__ void k() {}\nint get() { int own = next(); return own; }\n',
+        "main.hip": HIP + '#include "common.h"\nint get();\nint main() { return get() + next(); }\n',
+    }
+    outcome = _merge(tmp_path, files, config)
+    assert (outcome.source is None) == bool(name), outcome.diagnostics
+    if name:
+        assert outcome.diagnostics[0].reason == "name_collision" and outcome.diagnostics[0].message.startswith(name)
+
+
 def test_a_program_asks_for_its_own_header(config: ParseConfig, tmp_path: Path) -> None:
     main = HIP + '#if __has_include("config.h")\n#include "config.h"\n#else\n#define SCALE 1\n#endif\nint s = SCALE;\n'
     text = _flat(tmp_path, {"main.hip": main, "config.h": "#define SCALE 7\n"}, config)
