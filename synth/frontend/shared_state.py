@@ -6,10 +6,13 @@ import re
 from collections.abc import Iterable, Sequence
 
 from hipsynth.core.reasons import Reason
+from hipsynth.source.encoding import split_pieces
 from hipsynth.source.entities import Entity
 from hipsynth.source.parse import Diagnostic, ParseConfig, ParsedUnit, Token, parse_source
 
 _MAY_HOLD_STATE = re.compile(rb"\bstatic\b|\bnamespace\s*\{")
+_PRAGMA = re.compile(rb'^[ \t]*(?:#[ \t]*pragma[ \t]+|_Pragma[ \t]*\([ \t]*")((?:\\\r?\n|[^\n"])*)[^\n]*', re.M)
+_SCOPE = re.compile(rb'(?:\bnamespace\b[^;{}()]*|\bextern\s*"C(?:\+\+)?"\s*)\{$')  # which is no block
 _ARGUMENTS = re.compile(r"<[^<>]*>")
 
 
@@ -58,3 +61,33 @@ def _is_in_own_function(unit: ParsedUnit, offset: int) -> bool:
         if token.start >= start and any(e.user and e.category == "function" and not e.external for e in entities):
             return True
     return False
+
+
+def find_lasting_pragma(source: bytes) -> str:
+    """The pragma by which a file says how what follows it is compiled, to the end of all files in one text; or ""."""
+    bare = bytearray(source)
+    for kind, start, end in split_pieces(source):
+        if kind == "comment":
+            bare[start:end] = re.sub(rb"[^\n]", b" ", source[start:end])
+    lasting: dict[str, list[str]] = {}  # of each setting, what has been set and not yet taken back
+    for match in _PRAGMA.finditer(bare):
+        words = match[1].replace(b"\\", b" ").decode(errors="replace").split()
+        text = " ".join(words)
+        if text.startswith(("clang fp", "STDC", "float_control")):
+            before = _PRAGMA.sub(b"", bare[: match.start()]).rstrip()
+            if not before.endswith(b"{") or _SCOPE.search(before):  # else it holds to the end of a block
+                return text
+        elif text.startswith(("pack", "clang optimize")):
+            _set_or_reset(lasting.setdefault(words[0].partition("(")[0], []), text)
+    return next((settings[-1] for settings in lasting.values() if settings), "")
+
+
+def _set_or_reset(settings: list[str], text: str) -> None:
+    """Notes a pragma, or forgets the ones that it takes back."""
+    argument = text.replace(" ", "").partition("(")[2]
+    if argument.startswith("pop"):
+        del settings[-1:]
+    elif argument.startswith(")") or text == "clang optimize on":
+        settings.clear()
+    else:
+        settings.append(text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from hipsynth.source.includes import REST_OF_LINE, ends_line, guards_itself, mac
 from hipsynth.source.parse import DEVICE, HOST, Diagnostic, ParseConfig, list_inclusions, load_source, parse_source
 from hipsynth.synth.frontend.pass_input import BuildConfiguration, ProgramSource
 from hipsynth.synth.frontend.passes.rename import rename_only
-from hipsynth.synth.frontend.shared_state import find_shared_variable
+from hipsynth.synth.frontend.shared_state import find_lasting_pragma, find_shared_variable
 
 _REST = REST_OF_LINE.encode()
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>|([A-Za-z_]\w*))' + _REST, re.M)
@@ -134,7 +134,8 @@ def combine_units(build: BuildConfiguration, root: Path, config: ParseConfig) ->
 
     If two units use one name for different entities with internal linkage (static, unnamed namespaces, types), the
     later one gets the file's name appended; each unit's macros are undefined at its end. Fails like `flatten_program`,
-    with `name_collision` if such a name cannot be changed or is a header's, or with `header_differs`.
+    with `name_collision` if such a name cannot be changed or is a header's, with `header_differs`, or with
+    `unsupported` for a pragma that would hold for other units, too.
     """
     with scratch_folder() as folder:
         copy = folder.resolve()
@@ -143,7 +144,7 @@ def combine_units(build: BuildConfiguration, root: Path, config: ParseConfig) ->
         lines = []
         names_taken: set[str] = set()
         heads = [(source, build.head(number)) for number, source in enumerate(build.files)]
-        if problem := find_differing_header(heads, root, config):
+        if problem := find_differing_header(heads, root, config) or _find_pragma(build.files[:-1], root, config):
             return None, [problem]
         for number, source in enumerate(build.files):
             target = _place_in_copy(source.resolve(), root, copy)
@@ -161,7 +162,7 @@ def combine_units(build: BuildConfiguration, root: Path, config: ParseConfig) ->
 
 def _common_headers(files: Sequence[Path], root: Path, config: ParseConfig) -> list[bytes]:
     """The texts of the self-guarding headers that several files include."""
-    counts = Counter(header for file in files for header in _included_headers(file, root, config))
+    counts = Counter(header for file in files for header in _guarded_headers(file, root, config))
     return [read_regular(header, SOURCE_BYTES) for header, count in sorted(counts.items()) if count > 1]
 
 
@@ -174,7 +175,7 @@ def find_differing_header(units: Sequence[tuple[Path, bytes]], root: Path, confi
         text = read_regular(source, SOURCE_BYTES)
         includes = list(_INCLUDE.finditer(text))
         macros = macro_definitions(head + (text[: includes[-1].start()] if includes else b""))
-        for header in sorted(_included_headers(source, root, config)):
+        for header in sorted(_guarded_headers(source, root, config)):
             other, theirs = first_macros.setdefault(header, (source, macros))
             words = set(_WORD.findall(read_regular(header, SOURCE_BYTES)))
             if any(word in words and macros.get(word) != theirs.get(word) for word in {*macros, *theirs}):
@@ -184,9 +185,23 @@ def find_differing_header(units: Sequence[tuple[Path, bytes]], root: Path, confi
     return None
 
 
-def _included_headers(source: Path, root: Path, config: ParseConfig) -> set[Path]:
-    """The self-guarding files below `root` that a file includes, as their directives name them."""
-    waiting, entered, headers = [source], set[Path](), set[Path]()
+def _find_pragma(units: Iterable[Path], root: Path, config: ParseConfig) -> Diagnostic | None:
+    """A pragma of units that others follow, or of their headers, which would hold for those, too."""
+    for file in sorted({path for unit in units for path in (unit, *_included_files(unit, root, config))}):
+        if pragma := find_lasting_pragma(read_regular(file, SOURCE_BYTES)):
+            return Diagnostic(Reason.UNSUPPORTED, f"{file.name}: #pragma {pragma} would hold for other files, too")
+    return None
+
+
+def _guarded_headers(source: Path, root: Path, config: ParseConfig) -> set[Path]:
+    """The files that a file includes and that guard themselves."""
+    files = _included_files(source, root, config)
+    return {file for file in files if guards_itself(read_regular(file, SOURCE_BYTES))}
+
+
+def _included_files(source: Path, root: Path, config: ParseConfig) -> set[Path]:
+    """The files below `root` that a file includes, as their directives name them."""
+    waiting, entered = [source], set[Path]()
     while waiting:
         path = waiting.pop()
         entered.add(path)
@@ -196,9 +211,7 @@ def _included_headers(source: Path, root: Path, config: ParseConfig) -> set[Path
             target = next((place.resolve() for place in places if name and place.is_file()), None)
             if target is not None and target not in entered and target.is_relative_to(root.resolve()):
                 waiting.append(target)
-                if guards_itself(read_regular(target, SOURCE_BYTES)):
-                    headers.add(target)
-    return headers
+    return entered - {source}
 
 
 def _place_in_copy(path: Path, root: Path, copy: Path) -> Path:

@@ -11,6 +11,7 @@ from hipsynth.source.parse import ParseConfig
 from hipsynth.synth.frontend.pass_input import BuildConfiguration, ProgramSource
 from hipsynth.synth.frontend.passes.flatten import flatten_program, program_sources
 from hipsynth.synth.frontend.pipeline import PipelineResult, run_steps
+from hipsynth.synth.frontend.shared_state import find_lasting_pragma
 
 HIP = "#include <hip/hip_runtime.h>\n"
 
@@ -153,6 +154,36 @@ def test_variables_of_which_each_unit_has_its_own_are_not_shared(
     assert (outcome.source is None) == bool(name), outcome.diagnostics
     if name:
         assert outcome.diagnostics[0].reason == "name_collision" and outcome.diagnostics[0].message.startswith(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "pragma"),
+    [
+        ("#pragma clang fp contract(off)\nint f();", "clang fp contract(off)"),
+        ("namespace n {\n#pragma clang fp contract(off)\n}", "clang fp contract(off)"),
+        ('extern "C" {\n#pragma clang fp contract(off)\n}', "clang fp contract(off)"),
+        ("void f() {\n  #pragma unroll\n  #pragma clang fp contract(off)\n}", ""),
+        ("// #pragma STDC FP_CONTRACT OFF\nint f();", ""),
+        ("#pragma STDC FP_CONTRACT OFF // why\n", "STDC FP_CONTRACT OFF"),
+        ("#pragma pack(push, 1)\nstruct S {};\n#pragma pack(pop)\n#pragma pack(2)\n#pragma pack()", ""),
+        ("#pragma pack(push, 1)\nstruct S {};", "pack(push, 1)"),
+        ("#pragma pack (4)\nstruct S {};", "pack (4)"),
+        ("#pragma clang optimize off\nint f();\n#pragma clang optimize on", ""),
+    ],
+)
+def test_pragmas_that_hold_to_the_end_are_found(text: str, pragma: str) -> None:
+    assert find_lasting_pragma(text.encode()) == pragma
+
+
+@pytest.mark.parametrize("place", ["a.hip", "part.h"])
+def test_units_that_set_a_pragma_for_others_are_refused(place: str, config: ParseConfig, tmp_path: Path) -> None:
+    files = {
+        "part.h": "int part();\n",
+        "a.hip": HIP + '#include "part.h"\n__global__ void k(float* p) { p[0] = p[1] * p[2] - p[3]; }\n',
+        "main.hip": HIP + "__global__ void m(float* p) { p[0] = p[1] * p[2] - p[3]; }\nint main() {}\n",
+    }
+    outcome = _merge(tmp_path, {**files, place: files[place] + "#pragma clang fp contract(off)\n"}, config)
+    assert [(d.reason, d.message.partition(":")[0]) for d in outcome.diagnostics] == [("unsupported", place)]
 
 
 def test_a_program_asks_for_its_own_header(config: ParseConfig, tmp_path: Path) -> None:
