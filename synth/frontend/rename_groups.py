@@ -8,7 +8,7 @@ only if no occurrence of the spelling is a library's.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hipsynth.source.clang import TOKEN_LITERAL
@@ -25,7 +25,7 @@ from hipsynth.source.macros import (
     pasted_words,
     read_macros,
 )
-from hipsynth.source.parse import ParsedUnit
+from hipsynth.source.parse import ParsedUnit, Token
 from hipsynth.synth.frontend.plausible_names import RESERVED, word_list
 
 _DIRECTIVE_WORDS = {"defined", "__has_include", "__VA_ARGS__", "__VA_OPT__"}
@@ -34,6 +34,8 @@ _PRAGMA_WORDS = {"once", "unroll", "nounroll", "clang", "loop", "GCC", "omp", "p
 }  # fmt: skip
 _NAMES_FUNCTION = {"__func__", "__FUNCTION__", "__builtin_FUNCTION"}
 _NAMES_SIGNATURE = {"__PRETTY_FUNCTION__", "__builtin_FUNCSIG", "source_location"}
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_TAKES_SYMBOL = {"asm", "alias", "weakref", "ifunc"}  # between __ or not
 _FINDS_BY_STRING = re.compile(rb"hipModuleGet(?:Function|Global|TexRef)|hipGetSymbol|dlsym|hiprtc")
 # Members that library templates look up in a user's class, and whose absence changes behaviour without an error.
 _PROTOCOL = frozenset(
@@ -58,7 +60,7 @@ REASONS = {
     "macro_text": "a macro makes text or another name of it",
     "made_by_macro": "it is not spelled in the file",
     "printed": "the program can print it: __func__, typeid, an assertion in device code",
-    "looked_up": "a string spells it, and the program looks names up at run time",
+    "looked_up": "a string spells it where names are looked up: at run time, in assembly, by an alias",
     "assembly": "it names an operand of inline assembly",
     "pragma": "a pragma spells it, perhaps as a keyword",
     "protocol": "library templates look for a member of this name",
@@ -437,14 +439,32 @@ def _keep_assertion(s: SpellingTable, i: int) -> bool:
 
 
 def _keep_strings(s: SpellingTable, user_entities: set[Entity]) -> None:
-    """Kernels and globals looked up by name at run time, and operand names of inline assembly."""
-    literals = [t.text for t in s.unit.tokens if t.kind == TOKEN_LITERAL and '"' in t.text]
+    """Names that strings spell where the program, the compiler or the assembler looks them up, and operands of inline
+    assembly."""
+    tokens = s.unit.tokens
+    texts = [t.text for t in tokens if t.kind == TOKEN_LITERAL and '"' in t.text]
     if _FINDS_BY_STRING.search(s.unit.text):
-        s.keep((w for text in literals for w in re.findall(r"[A-Za-z_]\w*", text)), "looked_up")
-    asm = {Kind.ASM_STMT.value}
-    for token, kind in zip(s.unit.tokens, s.unit.cursor_kinds, strict=True):
-        if kind in asm and token.kind == TOKEN_LITERAL:
-            s.keep(re.findall(r"%\[([A-Za-z_]\w*)\]", token.text), "assembly")
+        s.keep((w for text in texts for w in _WORD.findall(text)), "looked_up")
+    else:
+        texts = list(_symbol_texts(tokens))
+    words = {word for text in texts for word in _WORD.findall(text)}
+    mangled = " ".join(word for word in words if word.startswith("_Z"))
+    for entity in user_entities:
+        is_symbol = entity.category in ("function", "variable") and entity.name in words
+        if not entity.local and (is_symbol or f"{len(entity.name)}{entity.name}" in mangled):
+            s.keep([entity.name], "looked_up")
+    for token, kind in zip(tokens, s.unit.cursor_kinds, strict=True):
+        if kind == Kind.ASM_STMT.value and token.kind == TOKEN_LITERAL:
+            s.keep(re.findall(r"%\w?\[([A-Za-z_]\w*)\]", token.text), "assembly")
+
+
+def _symbol_texts(tokens: Sequence[Token]) -> Iterator[str]:
+    """The literals of assembly, and those of attributes that name a symbol."""
+    for i, token in enumerate(tokens):
+        if token.text.strip("_") in _TAKES_SYMBOL:
+            opening = next((j for j in range(i + 1, min(i + 4, len(tokens))) if tokens[j].text == "("), len(tokens))
+            for argument in argument_ranges(tokens, opening, len(tokens)) or []:
+                yield from (tokens[j].text for j in argument if tokens[j].kind == TOKEN_LITERAL)
 
 
 def _keep_pragmas(s: SpellingTable, user_entities: set[Entity]) -> None:

@@ -136,6 +136,12 @@ KEPT = [
         '(void)hipModuleGetFunction(&g_, m_, "byname_"); }',
         "byname_",
     ),
+    (
+        "mangled",
+        "struct S_ {}; __global__ void byname_(S_*) {}\nvoid f_(hipModule_t m_) { hipFunction_t g_; "
+        '(void)hipModuleGetFunction(&g_, m_, "_Z7byname_P2S_"); }',
+        "byname_ S_",
+    ),
     ("shown", '#define SHOW_(e_) printf("%s %d", #e_, e_)\nint main() { int val_ = 3; SHOW_(val_ + 1); }', "val_"),
     (
         "shown by a passed macro",
@@ -239,6 +245,21 @@ def test_names_that_stay_have_a_reason(config: ParseConfig, text: str, name: str
     _, renaming, diagnostics = rename_unit(_unit(text, config), config, 1)
     assert renaming is not None, diagnostics
     assert renaming.kept.get(name) == reason
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ('extern "C" int one_() { return 1; }\nextern "C" int two_() __attribute__((alias("one_")));', "one_"),
+        ('int three_() { return 3; }\n[[gnu::alias("_Z6three_v")]] int four_();', "three_"),
+        ('extern "C" int one_() { return 1; }\nasm(".globl other\\nother:\\n jmp one_\\n");', "one_"),
+        ('int one_; void f_() { int off = 0; asm volatile("nop # one_, off" : "=r"(off) :: "memory"); }', "one_"),
+    ],
+)
+def test_symbols_in_strings_stay(config: ParseConfig, text: str, name: str) -> None:
+    _, renaming, diagnostics = rename_unit(_unit(text, config), config, 1)
+    assert renaming is not None, diagnostics
+    assert [old for old, reason in renaming.kept.items() if reason == "looked_up"] == [name]
 
 
 def test_branches_that_are_not_compiled_are_renamed_too(config: ParseConfig) -> None:
