@@ -85,14 +85,14 @@ def text_edits(unit: ParsedUnit, names: Mapping[str, frozenset[str]], texts: Tex
     A word that is the old name of several entities becomes the first of their new names.
     """
     new = {old: min(name) for old, name in names.items()}
-    host = _host_functions(unit) if texts.changes_output else []
+    free = _free_texts(unit) if texts.changes_output else set()
     edits = []
     for i, token in enumerate(unit.tokens):
         if token.kind == TOKEN_COMMENT and texts.comments == "rewrite":
             text = _WORD.sub(partial(_rename_word, new, _is_name), token.text)
         elif token.kind == TOKEN_COMMENT and texts.comments == "drop":
             text = _blank_token(token, unit.text)
-        elif any(a <= token.start < b for a, b in host) and _is_free_text(unit, i):
+        elif i in free:
             text = _LITERAL_WORD.sub(partial(_rename_word, new, _is_name_in_literal), token.text)
         else:
             continue
@@ -116,14 +116,25 @@ def _host_functions(unit: ParsedUnit) -> list[tuple[int, int]]:
     return functions
 
 
+def _free_texts(unit: ParsedUnit) -> set[int]:
+    """The string literals of host functions that may change: a text that stays in one place stays in all, because a
+    program may look one up by the other."""
+    host = _host_functions(unit)
+    literals = {i for i, token in enumerate(unit.tokens) if token.kind == TOKEN_LITERAL and '"' in token.text}
+    free = {i for i in literals if any(a <= unit.tokens[i].start < b for a, b in host) and _is_free_text(unit, i)}
+    fixed = {unit.tokens[i].text for i in literals - free}
+    return {i for i in free if unit.tokens[i].text not in fixed}
+
+
 def _is_free_text(unit: ParsedUnit, i: int) -> bool:
-    """Whether token i is a string literal that means nothing to the compiler, nor to the program: no header, attribute
-    or assembly, and not compared or looked up."""
-    token = unit.tokens[i]
-    if token.kind != TOKEN_LITERAL or '"' not in token.text or unit.cursor_kinds[i] in _NO_TEXT:
+    """Whether a string literal means nothing to the compiler, nor to the program: no header, attribute or assembly, not
+    compared or looked up, and no key."""
+    if unit.cursor_kinds[i] in _NO_TEXT:
         return False
-    beside = {unit.tokens[j].text for j in (i - 1, i + 1) if 0 <= j < len(unit.tokens)}
-    if beside & _COMPARES or _DECIDES.search(_call_around(unit, i)):
+    before, after = (unit.tokens[j].text if 0 <= j < len(unit.tokens) else "" for j in (i - 1, i + 1))
+    if before == "[" or (before, after) == ("{", ","):
+        return False
+    if {before, after} & _COMPARES or _DECIDES.search(_call_around(unit, i)):
         return False
     return not {neighbour.text for neighbour in unit.tokens[max(0, i - 2) : i]} & _TAKES_STRING
 

@@ -74,6 +74,27 @@ int main(int argc, char** argv) {
     assert b'"rows_left")' in copy and b'== "tile_sum"' in copy and b"the rows_left of tile_sum" not in copy
 
 
+def test_keys_stay_wherever_they_are_spelled(config: ParseConfig) -> None:
+    text = """#include <hip/hip_runtime.h>
+#include <map>
+#include <string>
+__global__ void tile_sum(int* rows_left) { *rows_left = 1; }
+int take(const std::map<std::string, int>& options, const char* key) { return options.at(key); }
+const char* const names[] = {"tile_sum"};
+int main() {
+  std::map<std::string, int> options{{"rows_left", 5}};
+  int rows_left = options["options"];
+  return rows_left + take(options, "rows_left") + take(options, "tile_sum") + printf("the rows_left of tile_sum\\n");
+}
+"""
+    unit, problems = parse_source(text.encode(), config)
+    assert unit is not None, problems
+    copy, _, _ = rename_unit(unit, config, 3, Texts(strings="rewrite"))
+    assert copy is not None and b"the rows_left of tile_sum" not in copy
+    for literal, count in ((b'"rows_left"', 2), (b'"tile_sum"', 2), (b'["options"]', 1)):
+        assert copy.count(literal) == count
+
+
 def test_settings_are_written_and_read() -> None:
     for texts in (Texts(), Texts("drop"), Texts("keep", "rewrite")):
         assert Texts.read(f"7{texts.words}".split(",")[1:]) == texts
