@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import needs
 import pytest
@@ -111,6 +112,49 @@ __global__ void k(int* y, int n) {
     assert unit is not None
     [site] = loops.plan_sites(unit, random.Random(1))
     assert site[0].start > kernel.index("#else")
+
+
+def test_loops_that_a_pragma_joins_stay(config: ParseConfig) -> None:
+    host = """#include <hip/hip_runtime.h>
+int main() {
+  int sum = 0;
+#pragma omp parallel for collapse(2) \\
+    reduction(+ : sum)
+  for (int i = 0; i < 100; ++i) {
+    for (int j = 0; j < 100; ++j) { sum += i * j; }
+  }
+#pragma omp parallel for collapse(2)
+  for (int i = 0; i < 100; ++i)
+    for (int j = 0; j < 100; ++j) { sum += i * j; }
+  for (int k = 0; k < 100; ++k) { sum += k; }
+  return sum;
+}
+"""
+    unit, _ = parse_source(host.encode(), config)
+    assert unit is not None
+    [site] = loops.plan_sites(unit, random.Random(1))
+    assert site[0].start == host.index("for (int k")
+
+
+def test_the_proof_reads_openmp() -> None:
+    needs.compiler()
+    if not Path("/usr/lib/llvm-22/lib/libomp.so").exists():
+        pytest.skip("needs libomp-22-dev")
+    text = """#include <hip/hip_runtime.h>
+__global__ void k(int* y) { y[0] = 3; }
+int main(int n, char**) {
+  int sum = 0;
+#pragma omp parallel for reduction(+ : sum)
+  for (int i = 0; i < n; ++i) sum += i;
+#ifndef _OPENMP
+  sum += 2;
+#endif
+  return sum;
+}
+"""
+    assert same_code(text, text.replace("sum += i;", "sum  += i;"))
+    assert not same_code(text, text.replace("sum += 2;", "sum += 3;"))
+    assert not same_code(text, text.replace(" reduction(+ : sum)", ""))
 
 
 def test_a_program_for_one_device_is_compared_on_that() -> None:
