@@ -49,7 +49,6 @@ _PROTOCOL = frozenset(
 _GENERIC_LIBRARIES = {"std", "thrust", "hipcub", "rocprim", "cub"}
 _DETECTION = {"decltype", "requires", "enable_if", "enable_if_t", "void_t", "declval", "is_invocable"}
 
-
 # Why a name is kept, for the user.
 REASONS = {
     "defined_elsewhere": "another file or a library defines it",
@@ -68,7 +67,6 @@ REASONS = {
     "usual": "argc, argv, or a name of one or two letters, which such a variable has in most programs",
     "unsafe": "with another name, something would no longer mean the same",
 }
-
 
 _AFTER_DECLARED = {"=", ";", ",", ")", "(", "[", "{", ":"}
 _CALLED = {"function", "method", "macro", "type"}
@@ -386,8 +384,9 @@ def _keep_revealed(s: SpellingTable, user_entities: set[Entity]) -> None:
         elif token.text == "typeid":
             signatures = True
     if signatures:
-        kinds = {"type", "namespace", "type parameter", "value parameter"}
-        s.keep((e.name for e in user_entities if e.category in kinds), "printed")
+        kinds = {"type", "namespace", "type parameter", "value parameter", "constant", "function", "method"}
+        printed = (e for e in user_entities if e.category in kinds or (e.category == "variable" and not e.local))
+        s.keep((e.name for e in printed), "printed")  # all but locals can be template arguments
 
 
 def _revealing_macros(s: SpellingTable) -> dict[str, set[str]]:

@@ -151,6 +151,13 @@ KEPT = [
     ),
     ("pasted", "#define P_(a_) int pre_##a_ = 1\nP_(post_); int w_ = pre_post_;", "post_ pre_ pre_post_"),
     ("own name printed", "const char* who_() { return __func__; }", "who_"),
+    (
+        "template arguments printed",
+        "enum class E_ { one_ }; static int v_; void h_() {}\n"
+        "template <auto V_> void f_() { puts(__PRETTY_FUNCTION__); }\n"
+        "void g_() { f_<E_::one_>(); f_<&v_>(); f_<h_>(); }",
+        "E_ one_ v_ h_",
+    ),
     ("own name by a builtin", "const char* who_() { return __builtin_FUNCTION(); }", "who_"),
     (
         "the caller's name",
