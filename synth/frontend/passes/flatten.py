@@ -26,7 +26,10 @@ from hipsynth.synth.frontend.passes.rename import rename_only
 from hipsynth.synth.frontend.shared_state import find_lasting_pragma, find_shared_variable
 
 _REST = REST_OF_LINE.encode()
-_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>|([A-Za-z_]\w*))' + _REST, re.M)
+_SPACE = rb"(?:[ \t]|\\\r?\n)*"
+_INCLUDE = re.compile(
+    rb"^[ \t]*#%binclude%b" % (_SPACE, _SPACE) + rb'(?:"([^"\n]+)"|<([^>\n]+)>|([A-Za-z_]\w*))' + _REST, re.M
+)
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _HAS_INCLUDE = re.compile(rb'\b__has_include[ \t]*\([ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)[ \t]*\)')
 _ONCE = re.compile(rb"^[ \t]*#[ \t]*pragma[ \t]+once" + _REST, re.M)
@@ -70,11 +73,15 @@ def flatten_program(main: Path, text: bytes, root: Path, config: ParseConfig) ->
 
 
 def _by_line(chain: Chain, text: bytes, main: str) -> Chain:
-    """The chain with each offset moved to the start of its line, where the directive begins."""
+    """The chain with each offset moved to where the directive begins: the start of its line, or of one that this
+    continues."""
     places = []
     for name, offset in chain:
         source = text if name == main else read_regular(Path(name), SOURCE_BYTES)
-        places.append((name, source.rfind(b"\n", 0, offset) + 1))
+        start = source.rfind(b"\n", 0, offset) + 1
+        while source.endswith((b"\\\n", b"\\\r\n"), 0, start):
+            start = source.rfind(b"\n", 0, start - 1) + 1
+        places.append((name, start))
     return tuple(places)
 
 

@@ -61,6 +61,12 @@ def test_comments_behind_an_include_stay_whole(config: ParseConfig, tmp_path: Pa
     assert text == HIP + "int fromA;  // A\n/* begins\nends */\n/* x\ny */\n"
 
 
+def test_an_include_may_go_on_in_the_next_line(config: ParseConfig, tmp_path: Path) -> None:
+    main = HIP + '#include \\\n  "a.h"\n# \\\r\n  include "b.h"\nint own;\n'
+    text = _flat(tmp_path, {"main.hip": main, "a.h": "int fromA;\n", "b.h": "int fromB;\n"}, config)
+    assert text == HIP + "int fromA;\nint fromB;\nint own;\n"
+
+
 def test_nested_folders_resolve_beside_the_includer(config: ParseConfig, tmp_path: Path) -> None:
     files = {"main.hip": HIP + '#include "in/a.h"\n', "in/a.h": '#include "b.h"\n', "in/b.h": "int inner;\n"}
     assert "int inner;" in _flat(tmp_path, {**files, "b.h": "int outer;\n"}, config)
