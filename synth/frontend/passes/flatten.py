@@ -19,6 +19,7 @@ from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.encoding import BOM, split_pieces
+from hipsynth.source.entities import Entity
 from hipsynth.source.includes import REST_OF_LINE, ends_line, guards_itself, macro_definitions
 from hipsynth.source.parse import DEVICE, HOST, Diagnostic, ParseConfig, list_inclusions, load_source, parse_source
 from hipsynth.synth.frontend.pass_input import BuildConfiguration, ProgramSource
@@ -32,6 +33,7 @@ _INCLUDE = re.compile(
 )
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _HAS_INCLUDE = re.compile(rb'\b__has_include[ \t]*\([ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)[ \t]*\)')
+_SCOPED = re.compile(rb"enum\s+(?:class|struct)\b")
 _ONCE = re.compile(rb"^[ \t]*#[ \t]*pragma[ \t]+once" + _REST, re.M)
 
 Chain = tuple[tuple[str, int], ...]
@@ -162,9 +164,16 @@ def combine_units(build: BuildConfiguration, root: Path, config: ParseConfig) ->
             lines.append(f'#include "{target.relative_to(copy).as_posix()}"\n')
             lines += [f"#undef {m}\n" for m in macros]
         text, problems = flatten_program(copy / "combined.hip", "".join(lines).encode(), copy, inside)
+        problems = [_explain_merge(problem, copy) for problem in problems]
         headers = _common_headers(build.files, root, config)
         shared = find_shared_variable(text, headers, inside) if text is not None else None
         return (None, [shared]) if shared else (text, problems)
+
+
+def _explain_merge(problem: Diagnostic, copy: Path) -> Diagnostic:
+    """A diagnostic of all units in one text; as each compiles alone, an error is of a name that two of them declare."""
+    reason = Reason.NAME_COLLISION if problem.reason == Reason.SYNTAX_ERROR else problem.reason
+    return replace(problem, reason=reason, message=problem.message.replace(f"{copy}/", ""))
 
 
 def _common_headers(files: Sequence[Path], root: Path, config: ParseConfig) -> list[bytes]:
@@ -243,7 +252,10 @@ def _separate_names(path: Path, taken: set[str], config: ParseConfig) -> tuple[l
     if unit is None:
         return [replace(p, message=f"{path.name}: {p.message}") for p in problems], []
     unit_entities = {
-        e for es in unit.referents for e in es if e.user and not (e.local or e.member or e.category == "namespace")
+        e
+        for es in unit.referents
+        for e in es
+        if e.user and not (e.local or e.category == "namespace" or (e.member and not _is_enumerator(e, unit.text)))
     }
     macros = sorted({e.name for e in unit_entities if e.category == "macro"})
     names = {e.name for e in unit_entities if e.category != "macro" and not e.external}
@@ -260,6 +272,11 @@ def _separate_names(path: Path, taken: set[str], config: ParseConfig) -> tuple[l
         path.write_bytes(text)
     taken |= {new.get(n, n) for n in names} | {e.name for e in unit_entities}
     return [], macros
+
+
+def _is_enumerator(entity: Entity, text: bytes) -> bool:
+    """Whether an entity is a constant of an enumeration that has no scope of its own."""
+    return entity.category == "constant" and not _SCOPED.match(text, text.rfind(b"enum", 0, entity.place[1]))
 
 
 def program_sources(folder: Path) -> list[Path]:

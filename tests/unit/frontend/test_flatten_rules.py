@@ -110,6 +110,23 @@ def _merge(folder: Path, files: dict[str, str], config: ParseConfig) -> Pipeline
     return run_steps(ProgramSource(sources[-1].read_bytes(), sources[-1], folder, build), ["flatten"], config)
 
 
+def test_units_may_have_enumerators_of_one_name(config: ParseConfig, tmp_path: Path) -> None:
+    unit = HIP + "namespace {{ enum {{ SIZE = {n} }}; enum class E{n} {{ left }}; }}\nint get{n}() {{ return SIZE; }}\n"
+    main = "int get4();\n__global__ void k() {}\nint main() { return get4() + get5() + SIZE + int(E5::left); }\n"
+    outcome = _merge(tmp_path, {"a.hip": unit.format(n=4), "main.hip": unit.format(n=5) + main}, config)
+    assert outcome.source is not None, outcome.diagnostics
+    text = outcome.source.text.decode()
+    assert "SIZE_main = 5" in text and "get5() + SIZE_main + int(E5::left)" in text
+
+
+def test_a_header_without_guard_that_units_cannot_share(config: ParseConfig, tmp_path: Path) -> None:
+    use = HIP + '#include "plain.h"\n__global__ void k{n}() {{}}\nint get{n}() {{ return counter++; }}\n'
+    files = {"a.hip": use.format(n=1), "main.hip": use.format(n=2) + "int main() { return get2(); }\n"}
+    outcome = _merge(tmp_path, {"plain.h": "static int counter = 3;\n", **files}, config)
+    (problem,) = outcome.diagnostics
+    assert (problem.reason, problem.message) == ("name_collision", "plain.h:1:12: redefinition of 'counter'")
+
+
 @pytest.mark.parametrize(
     ("before", "guard", "differs"),
     [
