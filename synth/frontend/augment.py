@@ -341,11 +341,11 @@ def _write_results(out: Path, records: Mapping[str, AugmentRecord], reused: int)
     name; of equal texts the first is kept."""
     programs: dict[str, ProgramRecord] = {}
     failures: list[CopyFailureRecord] = []
-    for record in records.values():
+    for name, record in records.items():
         failures += record["failures"]
         for program in record["programs"]:
             if program["id"] in programs:
-                name, message = program["lineage"], f"the same text as program {program['id']}"
+                message = f"the same text as program {program['id']}"
                 failures.append({"name": name, "copy": 0, "reason": Reason.DUPLICATE, "message": message})
             programs.setdefault(program["id"], program)
     kept_names = {name: record["kept"] for name, record in records.items() if record["kept"]}

@@ -82,6 +82,14 @@ def test_copies_inside_of_the_folder_are_no_originals(config: ParseConfig, tmp_p
     assert (again.bases, again.programs, again.reused) == (1, first.programs, 1)
 
 
+def test_a_copy_made_before_is_reported_under_its_program(config: ParseConfig, tmp_path: Path) -> None:
+    for name in ("one.hip", "two.hip"):
+        (tmp_path / name).write_text(TEXT.format(n=1))
+    summary = augment_programs(tmp_path, tmp_path / "out", config)
+    assert (summary.programs, summary.reasons) == (1, {"duplicate": 1})
+    assert summary.examples["duplicate"].startswith("two.hip: the same text as program")
+
+
 @pytest.mark.parametrize("family", ["gather", "loop", "gemm", "vector_types"])
 def test_copies_of_generated_programs_take_the_same_sizes(config: ParseConfig, tmp_path: Path, family: str) -> None:
     program, run = small(family)
