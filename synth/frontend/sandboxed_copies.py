@@ -6,6 +6,7 @@ Requests and answers are lines of JSON; what comes back is checked, because a pr
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +18,7 @@ from hipsynth.core.errors import BadInput
 from hipsynth.core.files import read_regular
 from hipsynth.core.program import Program
 from hipsynth.core.reasons import Reason
-from hipsynth.source.parse import MAX_BYTES, ParseConfig, prepare_preambles
+from hipsynth.source.parse import MAX_BYTES, Diagnostic, ParseConfig, prepare_preambles
 from hipsynth.source.parse_protocol import absolute_config, absolute_paths
 from hipsynth.source.parse_service import ParserSession
 from hipsynth.synth.frontend.comments_and_strings import DEFAULT_TEXTS, Texts
@@ -41,6 +42,7 @@ from hipsynth.synth.frontend.make_copies import (
 from hipsynth.synth.frontend.pass_input import BuildConfiguration
 
 RENAME = "rename"
+_NOT_UTF8 = re.compile("[\ud800-\udfff]")  # how Python reads other bytes of a file's name
 COPY_SERVER = "hipsynth.synth.frontend.copy_server"
 
 
@@ -75,8 +77,8 @@ def vary_isolated(request: AugmentRequest) -> AugmentResult:
     Raises MissingDependency if programs cannot be isolated here, ParserLost if the parser crashes on this item.
     """
     item = request.item
-    if item.problem is not None:
-        return AugmentResult((), (CopyFailure(item.name, 0, item.problem.reason, str(item.problem)),))
+    if problem := item.problem or _find_misnamed(item):
+        return AugmentResult((), (CopyFailure(item.name, 0, problem.reason, str(problem)),))
     base: Program | CopyFailure | None = item.program
     if base is None:
         for text, folders in _item_texts(item):
@@ -86,6 +88,13 @@ def vary_isolated(request: AugmentRequest) -> AugmentResult:
         return AugmentResult((), (base,))
     prepare_preambles(base.text.encode(), request.config.include, request.config)
     return with_base(item, base, _vary_base(request, base))
+
+
+def _find_misnamed(item: AugmentInput) -> Diagnostic | None:
+    """A name of the item that the parser, which is asked in UTF-8, cannot be told."""
+    paths = [item.root, *(path for build in item.build_configurations for path in build.files)]
+    odd = next((name for name in (item.name, *map(str, paths)) if _NOT_UTF8.search(name)), None)
+    return None if odd is None else Diagnostic(Reason.BAD_INPUT, f"the name {odd!a} is not UTF-8")
 
 
 def _vary_base(request: AugmentRequest, base: Program) -> AugmentResult:

@@ -12,6 +12,7 @@ from hipsynth.source.includes import include_runtime
 from hipsynth.source.parse import MAX_BYTES, ParseConfig, parse_source
 from hipsynth.synth.frontend.augment import find_items
 from hipsynth.synth.frontend.pass_input import BuildConfiguration
+from hipsynth.synth.frontend.sandboxed_copies import AugmentRequest, vary_isolated
 
 HEAD = b"#include <hip/hip_runtime.h>\n"
 
@@ -59,6 +60,13 @@ def test_a_program_without_a_kernel(config: ParseConfig, tmp_path: Path, text: s
     varied = make_copies(find_items(tmp_path / "host.hip")[0], 1, 0, config)
     assert varied.programs == ()
     assert [f.reason for f in varied.failures] == ["no_kernel"]
+
+
+def test_a_file_name_that_is_not_utf8(config: ParseConfig, tmp_path: Path) -> None:
+    path = tmp_path / "odd\udcff.hip"
+    path.write_bytes(HEAD + b"__global__ void k() {}\nint main() {}\n")
+    (failure,) = vary_isolated(AugmentRequest(find_items(path)[0], config)).failures
+    assert (failure.reason, failure.message) == ("bad_input", r"bad_input: the name 'odd\udcff.hip' is not UTF-8")
 
 
 def test_headers_outside_the_folder_are_not_read(config: ParseConfig, tmp_path: Path) -> None:
