@@ -27,25 +27,23 @@ void AccessLog::clear() {
   time_ = 0;
 }
 
-AccessLog::Flight& AccessLog::flight_of(const Resident& r, Counter counter) {
-  auto& waves = flights_[number_of(r.group->id)];
+AccessLog::Flight& AccessLog::flight_of(const Resident& r) {
+  std::vector<Flight>& waves = flights_[number_of(r.group->id)];
   if (waves.size() <= r.index) waves.resize(r.index + 1);
-  return waves[r.index][static_cast<size_t>(counter)];
+  return waves[r.index];
 }
 
-void AccessLog::issue(const Resident& r, Counter counter) { flight_of(r, counter).begun.push_back(time_); }
+void AccessLog::issue(const Resident& r) { flight_of(r).begun.push_back(time_); }
 
-void AccessLog::wait(const Resident& r, uint32_t vector, uint32_t lds) {
-  for (const auto& [counter, most] : {std::pair(Counter::vector, vector), std::pair(Counter::lds, lds)}) {
-    Flight& flight = flight_of(r, counter);
-    if (flight.begun.size() <= most) continue;
-    flight.begun.erase(flight.begun.begin(), flight.begun.end() - most);
-    flight.waits.push_back({most == 0 ? time_ : flight.begun.front(), r.group->phase});
-  }
+void AccessLog::wait(const Resident& r, uint32_t in_flight) {
+  Flight& flight = flight_of(r);
+  if (flight.begun.size() <= in_flight) return;
+  flight.begun.erase(flight.begun.begin(), flight.begun.end() - in_flight);
+  flight.waits.push_back({in_flight == 0 ? time_ : flight.begun.front(), r.group->phase});
 }
 
 bool AccessLog::ended_before(const Touch& earlier, uint32_t phase) const {
-  const auto& waits = flights_.at(earlier.group)[earlier.wave][static_cast<size_t>(earlier.counter)].waits;
+  const auto& waits = flights_.at(earlier.group)[earlier.wave].waits;
   const auto wait = std::lower_bound(waits.begin(), waits.end(), earlier.time,
                                      [](const Flight::Wait& one, uint64_t time) { return one.until < time; });
   return wait != waits.end() && wait->phase < phase;
@@ -73,15 +71,15 @@ void AccessLog::use_lds(const Context& c, const Resident& r, const Step& s, Use 
 
 void AccessLog::fence(const Resident& r) { fences_[number_of(r.group->id)] = time_ + 1; }
 
-// What puts two accesses in order: a barrier between waves of a group, or atomics by both groups, with fences. A
-// barrier orders accesses to the LDS only if the first wave has waited for its own before; those to memory go through
-// the group's vL1D in the order in which they are issued (LLVM's memory model, where a group is not split over CUs).
+// What puts two accesses in order: a barrier between waves of a group, or atomics by both groups, with fences. The LDS,
+// and the vL1D of a group, execute accesses in the order in which waves issue them (LLVM's memory model, where a group
+// is not split over CUs); only for data that arrive in the LDS later a wave has to wait before the barrier.
 AccessLog::Order AccessLog::order_of(const Touch& earlier, const Touch& now) const {
   if (!earlier.done || (earlier.atomic && now.atomic)) return Order::ordered;
   if (earlier.group == now.group) {
     if (earlier.wave == now.wave && !earlier.shared) return Order::ordered;
     const bool barrier = earlier.phase != now.phase;
-    if (barrier && (!earlier.in_lds || ended_before(earlier, now.phase))) return Order::ordered;
+    if (barrier && (!earlier.late || ended_before(earlier, now.phase))) return Order::ordered;
   }
   const auto both_since = [&](const std::unordered_map<uint64_t, uint64_t>& times) {
     const auto theirs = times.find(earlier.group), ours = times.find(now.group);
@@ -95,15 +93,13 @@ AccessLog::Order AccessLog::order_of(const Touch& earlier, const Touch& now) con
 void AccessLog::use_word(const Context& c, const Resident& r, const Step& s, Use use, uint64_t key, const uint8_t* at,
                          uint32_t bytes) {
   Word& word = words_[key];
-  const Counter counter = s.inst->op->unit == Unit::vmem ? Counter::vector : Counter::lds;
   const Touch now{.group = number_of(r.group->id),
                   .time = ++time_,
                   .wave = r.index,
                   .phase = r.group->phase,
-                  .counter = counter,
                   .done = true,
                   .atomic = use == Use::atomic,
-                  .in_lds = (key & kLds) != 0};
+                  .late = (key & kLds) != 0 && loads_to_lds(*s.inst)};
   // Who reads a word that atomics change finds what was there before or after one of them.
   const bool tests = use == Use::read && word.write.atomic;
   if (!tests && order_of(word.write, now) != Order::ordered) {
@@ -131,7 +127,7 @@ void AccessLog::add_race(const Context& c, const Step& s, const Touch& earlier, 
   std::string text = "kernel " + c.kernel.name + ", ";
   text += earlier.group != now.group   ? "two work-groups"
           : earlier.phase == now.phase ? "two waves of a group, no barrier between"
-                                       : "two waves of a group, a barrier between, but no wait for the first access";
+                                       : "two waves of a group, a barrier between, but no wait for the load before it";
   text += std::string(", one ") + (bytes == 4 ? "word" : "byte") + ": ";
   text += *what != 0 ? what : "one writes, the other reads";
   if (index < code.text.size()) text += " (`" + code.text[index] + "`)";

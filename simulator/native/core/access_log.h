@@ -1,7 +1,6 @@
 // Which waves used which words of memory in a launch, to find pairs of accesses that nothing puts in order.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <string>
@@ -23,15 +22,12 @@ class AccessLog {
     return kind == MemKind::atomic ? Use::atomic : kind == MemKind::load ? Use::read : Use::write;
   }
 
-  // What an s_waitcnt counts: vector memory instructions, or those of the LDS and scalar memory.
-  enum class Counter : uint8_t { vector, lds };
-
   // Call when a launch begins, and where all of its waves meet.
   void clear();
-  // A wave begins an instruction whose accesses follow.
-  void issue(const Resident& r, Counter counter);
-  // A wave waits until so many instructions of each kind are in flight: the accesses of earlier ones have ended.
-  void wait(const Resident& r, uint32_t vector, uint32_t lds);
+  // A wave begins a vector memory instruction, whose accesses follow.
+  void issue(const Resident& r);
+  // A wave waits until so many of these are in flight: the accesses of earlier ones have ended.
+  void wait(const Resident& r, uint32_t in_flight);
   // One lane's access to device memory. Accesses that other groups are to see (sc1, glc) count as atomic.
   void use_device_memory(const Context& c, const Resident& r, const Step& s, Use use, uint64_t address, uint32_t bytes);
   // The same in the work-group's LDS.
@@ -49,11 +45,11 @@ class AccessLog {
   struct Touch {
     uint64_t group = 0, time = 0;
     uint32_t wave = 0, phase = 0;
-    Counter counter = Counter::vector;
-    bool done = false, atomic = false, in_lds = false;
+    bool done = false, atomic = false;
+    bool late = false;    // data from memory, which arrive in the LDS some time after the instruction
     bool shared = false;  // others of the same phase did the same before
   };
-  // Of a wave's instructions of one kind: when those in flight began, and in which phases earlier ones were waited for.
+  // Of a wave's vector memory instructions: when those in flight began, and in which phases it waited for earlier ones.
   struct Flight {
     struct Wait {
       uint64_t until;  // accesses up to this time have ended
@@ -76,19 +72,19 @@ class AccessLog {
   void use_word(const Context& c, const Resident& r, const Step& s, Use use, uint64_t key, const uint8_t* at,
                 uint32_t bytes);
   Order order_of(const Touch& earlier, const Touch& now) const;
-  // Whether the wave of an access has waited for it before a barrier that lies before phase `phase` of its group.
+  // Whether the wave of an access has waited for it before a barrier that lies before this phase of its group.
   bool ended_before(const Touch& earlier, uint32_t phase) const;
-  Flight& flight_of(const Resident& r, Counter counter);
+  Flight& flight_of(const Resident& r);
   void add_race(const Context& c, const Step& s, const Touch& earlier, const Touch& now, const char* what,
                 const uint8_t* at, uint32_t bytes);
   std::string& first_of(Order order) { return order == Order::unfenced ? first_unfenced_ : first_; }
 
   std::unordered_map<uint64_t, Word> words_;
-  std::unordered_map<uint64_t, uint64_t> atomics_;   // by group: when it used an atomic last
-  std::unordered_map<uint64_t, uint64_t> fences_;    // by group: when it executed a part of a fence last
-  std::unordered_map<uint64_t, uint64_t> lds_keys_;  // by group: the key of its LDS' first word
-  std::unordered_map<uint64_t, std::vector<std::array<Flight, 2>>> flights_;  // by group, wave and counter
-  std::vector<Pending> pending_;                                              // writes of the instruction in progress
+  std::unordered_map<uint64_t, uint64_t> atomics_;             // by group: when it used an atomic last
+  std::unordered_map<uint64_t, uint64_t> fences_;              // by group: when it executed a part of a fence last
+  std::unordered_map<uint64_t, uint64_t> lds_keys_;            // by group: the key of its LDS' first word
+  std::unordered_map<uint64_t, std::vector<Flight>> flights_;  // by group and wave
+  std::vector<Pending> pending_;                               // writes of the instruction in progress
   uint64_t time_ = 0;
   std::string first_, first_unfenced_;
 };

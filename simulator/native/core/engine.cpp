@@ -273,7 +273,7 @@ void Engine::run_wave(Resident* r) {
         execute_memory<Event::Kind::lds>(r, s, pc, in_run());
         break;
       case Action::waitcnt:
-        if (c_.accesses) c_.accesses->wait(*r, wait_limits(s.inst->imm).vm, wait_limits(s.inst->imm).lgkm);
+        if (c_.accesses) c_.accesses->wait(*r, wait_limits(s.inst->imm).vm);
         if (recorder_) recorder_->add_wait(wait_limits(s.inst->imm), r->clock + issued_[pc], in_run());
         if (take_wait(r, wait_limits(s.inst->imm), r->clock + issued_[pc])) return leave(r, &run, pc + 1);
         if (r->bare) set_up_rows(plan_, r);

@@ -180,6 +180,9 @@ struct Inst {
   uint8_t size = 4;      // bytes
 };
 
+// Whether a load from memory goes to the LDS, without registers between.
+inline bool loads_to_lds(const Inst& in) { return in.op->mem.to_lds || in.lds; }
+
 // Formats of 8, 8, 6, 6 and 4 bits: what cbsz and blgp of f8f6f4 instructions name.
 inline constexpr uint8_t kMxFormats = 5;
 inline constexpr uint8_t kMxDwords[kMxFormats] = {8, 8, 6, 6, 4};  // of a lane's 32 elements

@@ -238,7 +238,6 @@ uint8_t* lds_pointer(Context& c, Resident& r, const Step& s, uint32_t lane, uint
 
 void execute_lds(Context& c, Resident& r, const Step& s) {
   const uint64_t exec = r.wave.exec();
-  if (c.accesses) c.accesses->issue(r, AccessLog::Counter::lds);
   ++r.outstanding_lgkm;
   r.lds_outstanding = true;
   r.lds_answer = Answer::at(r.now + c.latency.lds, Level::none);

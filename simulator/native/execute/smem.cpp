@@ -100,7 +100,6 @@ void atomic(Context& c, Resident& r, const Step& s) {
 }  // namespace
 
 void execute_scalar_memory(Context& c, Resident& r, const Step& s) {
-  if (c.accesses) c.accesses->issue(r, AccessLog::Counter::lds);
   switch (s.inst->op->mem.kind) {
     case MemKind::load:
       return load(c, r, s);

@@ -51,8 +51,6 @@ void global_addresses(Wave& w, const Inst& in, const Operands& o, Lanes* l) {
   for (int i = 0; i < kLanes; ++i) l->address[i] = (static_cast<uint64_t>(high[i]) << 32 | low[i]) + offset;
 }
 
-bool loads_to_lds(const Inst& in) { return in.op->mem.to_lds || in.lds; }
-
 // Loads and stores for which a base address suffices if the lanes are contiguous.
 bool moves_block(const Step& s) {
   const bool whole_dwords = s.lane_bytes == 4 || s.lane_bytes == 8 || s.lane_bytes == 16;
@@ -472,7 +470,7 @@ void execute_vector_memory(Context& c, Resident& r, const Step& s) {
     return;
   }
   if (r.wave.exec() == 0) return;
-  if (c.accesses) c.accesses->issue(r, AccessLog::Counter::vector);
+  if (c.accesses) c.accesses->issue(r);
   if (m.space == MemSpace::flat) return execute_flat(c, r, s);
   if (m.space == MemSpace::image) return execute_image(c, r, s);
   const Operands o = operands_of(in);
