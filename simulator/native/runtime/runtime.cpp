@@ -67,7 +67,9 @@ void install_signal_handlers() {
 }
 
 void write_at_exit() {
-  if (instance == nullptr || stopping || instance->config.embedded) return;
+  if (instance == nullptr || instance->config.embedded) return;
+  // Another thread writes why the program is stopped, and ends the process.
+  while (stopping) pause();
   const std::lock_guard<std::recursive_mutex> lock(instance->mutex);  // other threads of the program may still run
   instance->complete_at_exit();
   instance->digest_variables();
