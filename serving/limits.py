@@ -16,7 +16,7 @@ HEADER_BYTES = 64 << 10  # of a request
 HEADERS_S, BODY_S, ANSWER_S = 10.0, 60.0, 60.0  # that a client may take to send a request, and to read its answer
 TOOL_CALL_S = 600.0  # on the clock, for one call of a language model's tool
 OWN_LIMIT_FACTOR, OWN_LIMIT_EXTRA_S = 3.0, 30.0  # wall-clock margin over a program's own limit on processor time
-CHECKS_S = 200.0  # on the clock: the runs of a full verification, each as long as it may be when the clock has run out
+CHECKS_S = 300.0  # on the clock: the runs of a full verification, each as long as it may be when the clock has run out
 
 
 def wall_limit(limit_s: float) -> float:
