@@ -11,14 +11,13 @@ the fastest.
 from __future__ import annotations
 
 import argparse
-import resource
+import functools
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from hipsynth.core.languages import SourceLanguage
@@ -60,21 +59,11 @@ tuned[lambda meta: (triton.cdiv(M, meta["BLOCK_M"]) * triton.cdiv(M, meta["BLOCK
 IMPORTS = "import torch, triton\n"
 
 
-@dataclass(frozen=True)
-class ScriptCost:
-    """Seconds of processor time and on the clock."""
-
-    processor_s: float
-    clock_s: float
-
-
-def measure_cost(action: Callable[[], object]) -> ScriptCost:
-    def read_processor_s() -> float:
-        return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-
-    before, start = read_processor_s(), time.perf_counter()
+def measure_clock(action: Callable[[], object]) -> float:
+    """Seconds that an action takes; processor time of what runs in the sandbox is not this process's."""
+    start = time.perf_counter()
     action()
-    return ScriptCost(read_processor_s() - before, time.perf_counter() - start)
+    return time.perf_counter() - start
 
 
 def profile_script(script: Path, *arguments: str, limits: RunLimits | None = None) -> TargetResult:
@@ -92,9 +81,10 @@ def print_start(folder: Path) -> None:
     script = folder / "imports.py"
     script.write_text(IMPORTS)
     synth = [str(Path(sys.executable).with_name("synth")), "run", str(script), "--arch", TARGET.arch]
-    plain = measure_cost(lambda: subprocess.run([sys.executable, str(script)], check=True))
-    started = measure_cost(lambda: subprocess.run(synth, check=True))
-    print_cost("start above plain Python", started.processor_s - plain.processor_s, started.clock_s - plain.clock_s)
+    plain = [sys.executable, str(script)]
+    subprocess.run(plain, check=True)  # reads the packages
+    seconds = [measure_clock(functools.partial(subprocess.run, words, check=True)) for words in (plain, synth)]
+    print_cost("start above plain Python", clock_s=seconds[1] - seconds[0])
 
 
 def print_launches(folder: Path) -> None:
@@ -111,7 +101,7 @@ def print_product(folder: Path) -> None:
 def print_sweep(folder: Path, configurations: int, verify: bool) -> None:
     script, results = folder / "sweep.py", list[TargetResult]()
     script.write_text(SWEEP)
-    clock_s = measure_cost(lambda: results.append(profile_script(script, str(configurations)))).clock_s
+    clock_s = measure_clock(lambda: results.append(profile_script(script, str(configurations))))
     processor_s = sum(results[0].times.values())  # of the script, in a sandbox that goes on
     [tuning] = results[0].autotunings
     timed = sum(row.time_ns is not None for row in tuning.configurations)
@@ -123,9 +113,10 @@ def print_sweep(folder: Path, configurations: int, verify: bool) -> None:
         print(f"chosen configuration slower than the fastest by {100 * loss:.2f} %", flush=True)
 
 
-def print_cost(title: str, processor_s: float, clock_s: float | None = None) -> None:
-    clock = "" if clock_s is None else f"{clock_s:9.2f} s clock"
-    print(f"{title:34} {processor_s:8.2f} s processor {clock}", flush=True)
+def print_cost(title: str, processor_s: float | None = None, clock_s: float | None = None) -> None:
+    costs = ((processor_s, "s processor"), (clock_s, "s clock"))
+    cells = (f"{seconds:8.2f} {unit:12}" if seconds is not None else " " * 21 for seconds, unit in costs)
+    print(f"{title:34} {' '.join(cells)}".rstrip(), flush=True)
 
 
 def main() -> int:
