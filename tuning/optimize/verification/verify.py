@@ -45,7 +45,7 @@ TIME_S = 20.0  # processor time of one exact run
 TWICE = 2.0  # times as long as the original took: what a candidate gets at least
 AS_LONG = 5.0  # times as long: what a run gets when the clock has run out, so that no answer is lost
 FIRST_SIZE, OTHER_SIZE = 1 / 3, 1 / 20  # of a budget: processor time that trying the original at a size may take
-# Of the original and of a candidate in a full verification, AT_ONCE of them together (67 to 134 of three programs).
+# Runs of the original and of a candidate that a search keeps time for, AT_ONCE of them together.
 RUNS, RUNS_PER_SIZE = 90, 2
 FURTHER_SHARE = 0.05  # of MOST_EXACT_S, up to which other checks are also made at the timed size
 MOST_EXACT_S = 5.0  # price up to which outputs are also compared at the timed size
