@@ -23,7 +23,6 @@ from hipsynth.tuning.trial.unordered_outputs import (
     UnorderedOutputs,
     differing_outputs,
     find_unordered,
-    permuted_outputs,
 )
 
 __all__ = [
@@ -42,7 +41,6 @@ __all__ = [
     "find_unordered",
     "find_uploaded_results",
     "map_at_once",
-    "permuted_outputs",
     "replace_printed_times",
     "run_trial",
     "same_allocations",

@@ -11,8 +11,9 @@ import pytest
 from hipsynth.simulator.observation import Family, Output
 from hipsynth.tuning.optimize.verification.support import POISON
 from hipsynth.tuning.optimize.verification.timed_size import _find_written
-from hipsynth.tuning.trial import Conditions, Tolerance, Trial, compare_trials, permuted_outputs, run_trial, target_of
+from hipsynth.tuning.trial import Conditions, Tolerance, Trial, compare_trials, run_trial, target_of
 from hipsynth.tuning.trial.repeated_main import repeat_main
+from hipsynth.tuning.trial.unordered_outputs import permuted_outputs
 
 PROGRAM = r"""
 #include <hip/hip_runtime.h>
