@@ -54,6 +54,7 @@ MEMORY_BYTES = 4 << 30
 OF_THE_MACHINE = TRANSIENT | {Reason.NEEDS_LIBRARY}
 MOST_FILES = 500  # in the folder of a program whose recording is kept
 _OTHER_BRACES = re.compile(r"<%|%>|\?\?")  # digraphs and trigraphs
+_LOOP_PRAGMA = re.compile(r"[ \t]*#[ \t]*pragma[ \t]+(?:(?:no)?unroll|clang[ \t]+loop)\b")  # of the next loop alone
 _SPLICE = re.compile(r"\\[ \t]*\n")  # the next line goes on with this one
 MOST_CACHED_BYTES, MOST_CACHED_RECORDINGS = 1 << 30, 256  # of recordings in the cache
 # Reasons for which a run is ended that say nothing against its launches.
@@ -146,15 +147,16 @@ def data_files(project: Project, includes_sources: bool = False) -> list[tuple[s
 
 
 def host_text(text: str) -> str:
-    """A program's text without what only its kernels see: the bodies, apart from preprocessor lines, which also hold
-    for what follows. Whole if braces may be spelled in other ways, so that a body may end earlier than it seems to."""
+    """A program's text without what only its kernels see: the bodies, apart from preprocessor lines that also hold for
+    what follows. Whole if braces may be spelled in other ways, so that a body may end earlier than it seems to."""
     hidden = any(line.count("{") != line.count("}") for line in _list_directives(text))
     if hidden or _OTHER_BRACES.search(text):
         return text
     kept_parts, at = [], 0
     for kernel in outline_kernels(text):
         start, end = kernel.body
-        kept_parts += [text[at:start], *_list_directives(text[start:end])]
+        directives = _list_directives(text[start:end])
+        kept_parts += [text[at:start], *(line for line in directives if not _LOOP_PRAGMA.match(line))]
         at = end
     return "".join([*kept_parts, text[at:]])
 

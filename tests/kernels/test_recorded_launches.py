@@ -291,6 +291,9 @@ def test_host_code_runs_once_for_edits_inside_kernels(monkeypatch: pytest.Monkey
     edited = text.replace("b[i] += a[i]", "b[i] += 3 * a[i]")
     assert edited != text and numbers(run(edited).launches[0])[1] == 4096
     assert host_text(edited) == host_text(text) != host_text(text.replace("4096", "8192"))
+    unrolled = text.replace("b[i] += a[i]", "\n#pragma unroll 2\n  for (int k = 0; k < 2; ++k) b[i] += a[i]")
+    assert unrolled != text and host_text(unrolled.replace("unroll", "clang loop unroll")) == host_text(unrolled)
+    assert numbers(run(unrolled).launches[0])[1] == 4096
 
 
 HOST = "int main() { add<<<(1 << 16) / BLOCK, BLOCK>>>(a, b, n); }"

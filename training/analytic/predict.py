@@ -75,7 +75,8 @@ Shape = tuple[int, int, int]
 @dataclass(frozen=True)
 class LaunchAssumptions:
     """What to assume of launches instead of what the host code does. `values`: numbers by the argument's name; `host`:
-    whether the host code may run."""
+    whether the host code may run; `other_data`: whether launches that depend on data nobody knows are previewed with
+    other data, too, as intervals need it."""
 
     grid: Shape | None = None
     block: Shape | None = None
@@ -83,6 +84,7 @@ class LaunchAssumptions:
     arguments: tuple[str, ...] = ()  # the program's command line
     host: HostCode = HostCode.RUN
     project: Project | None = None  # the folder that it runs in and includes headers of
+    other_data: bool = True
 
     def __post_init__(self) -> None:
         check_block(self.block)
@@ -364,7 +366,7 @@ def find_previews(
     if not launches and not interpreter.kernels:
         why = launches_found.message or "its host code launches no kernel"
         return ProgramPreviews([], [PreviewFailure("", why, launches_found.reason or Reason.NO_DISPATCH)]), notes
-    previews = interpret_all(launches, interpreter)
+    previews = interpret_all(launches, interpreter, sensitivities=question.other_data)
     return ProgramPreviews(previews.previews, previews.failures + refused), notes
 
 

@@ -297,12 +297,11 @@ def _list_limited(program: ParsedProgram, first: CandidateMeasurement) -> dict[s
 def duration_predictor(target: Target, arguments: Arguments) -> Callable[[str], float | None]:
     """The shipped predictor of durations; a text that it cannot predict has none."""
     model = AnalyticPredictor.load()
+    question = LaunchAssumptions(arguments=arguments, other_data=False)
 
     def predict(text: str) -> float | None:
         try:
-            prediction = model.predict(
-                text, target.arch, target.flags, target.device, LaunchAssumptions(arguments=arguments)
-            )
+            prediction = model.predict(text, target.arch, target.flags, target.device, question)
         except TEXT_ERRORS:
             return None
         times = [

@@ -16,7 +16,7 @@ from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency
 from hipsynth.core.reasons import Reason
 from hipsynth.source.edits import EditConflict
 from hipsynth.source.parse_service import ParserLost
-from hipsynth.training.analytic.predict import AnalyticPrediction, AnalyticPredictor
+from hipsynth.training.analytic.predict import AnalyticPrediction, AnalyticPredictor, LaunchAssumptions
 from hipsynth.tuning.optimize import transformations
 from hipsynth.tuning.optimize.analysis.analysis_faults import AnalysisFaults
 from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram, read_program
@@ -619,8 +619,17 @@ def test_names_of_kernels() -> None:
 def test_a_launch_that_is_made_often_counts_as_often_in_what_is_expected(monkeypatch: pytest.MonkeyPatch) -> None:
     kernels = (replace(KERNEL, duration_ns=500.0, launches=9), replace(KERNEL, duration_ns=100.0))
     expected = AnalyticPrediction("gfx942", "-O3", "mi300x", kernels, 0.0, "")
-    monkeypatch.setattr(AnalyticPredictor, "predict", lambda *args: expected)
+    questions: list[LaunchAssumptions] = []
+
+    def predict_kernels(*arguments: object) -> AnalyticPrediction:
+        question = arguments[-1]
+        assert isinstance(question, LaunchAssumptions)
+        questions.append(question)
+        return expected
+
+    monkeypatch.setattr(AnalyticPredictor, "predict", predict_kernels)
     predict = duration_predictor(target_of("gfx942"), ())
     assert predict(TEXT) == 4600.0
+    assert not questions[0].other_data  # only intervals need it
     expected = replace(expected, kernels=(*kernels, replace(KERNEL, duration_ns=None)))
     assert predict(TEXT) is None
