@@ -16,13 +16,15 @@ from release_samples import PLAN, labelled
 
 from hipsynth.cli.main import main
 from hipsynth.core.cache import REPOSITORY
-from hipsynth.core.errors import BadInput, UsageError
+from hipsynth.core.errors import BadInput, PartialFailure, UsageError
+from hipsynth.core.reasons import Reason
 from hipsynth.core.store import Corpus, CorpusWriter, held_out_device, held_out_family, splits_of
 from hipsynth.core.store.release import FACTS, SUMS, Release
 from hipsynth.profiling import metrics
-from hipsynth.profiling.matrix.collect import MatrixOptions
+from hipsynth.profiling.matrix.collect import MatrixOptions, MatrixSummary
 from hipsynth.profiling.reports.corpus_statistics import corpus_statistics
 from hipsynth.simulator import label_model
+from hipsynth.synth.release import make_shards as make
 from hipsynth.synth.release import staged_files, verify
 from hipsynth.synth.release.column_dictionary import column_lines, describe_column
 from hipsynth.synth.release.make_shards import make_shards
@@ -345,6 +347,18 @@ def test_a_shard_is_made_packed_and_rebuilt(tmp_path: Path) -> None:
     assert [(one.status, one.notes) for one in found] == [("same", []), ("same", [])], found
     with pytest.raises(UsageError):
         choose_ids(opened, "0" * 16, 1)
+
+
+def test_a_shard_with_failures_of_the_machine_is_not_finished(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    failed: dict[str, int] = {Reason.DISK_FULL: 2, Reason.TRAP: 1}
+    monkeypatch.setattr(make, "generate_into", lambda *_, **__: None)
+    monkeypatch.setattr(make, "collect_matrix", lambda *_: MatrixSummary(failed=failed))
+    with pytest.raises(PartialFailure, match="2 of 2 shards are not finished: 0, 1") as raised:
+        make_shards(PLAN, tmp_path, [0, 1], MatrixOptions())
+    assert raised.value.cause == f"4 items failed, {Reason.DISK_FULL.meaning}"
+    del failed[Reason.DISK_FULL]
+    assert make_shards(PLAN, tmp_path, [0, 1], MatrixOptions()) == 2
+    assert make_shards(PLAN, tmp_path, [0, 1], MatrixOptions()) == 0
 
 
 @pytest.mark.full
