@@ -210,10 +210,10 @@ def run_tool(
     if result.reason != sandbox.JobEnd.EXIT_CODE:
         raise _stopped_error(result, limits, activity)
     messages = _compiler_messages(result)
-    first = next(iter(read_messages(messages).lines), "")
+    read = read_messages(messages)
     verb = "link" if failure == Reason.LINK_FAILED else "compile"
-    error = CompileFailed(f"{activity} does not {verb}", diagnostics=messages, cause=first[:300])
-    error.reason = failure
+    error = CompileFailed(f"{activity} does not {verb}", diagnostics=messages, cause=next(iter(read.lines), "")[:300])
+    error.reason = Reason.DISK_FULL if read.disk_full else failure
     raise error
 
 

@@ -22,7 +22,6 @@ from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult, 
 from hipsynth.profiling.matrix.targets import targets_of
 from hipsynth.simulator.limits import RunLimits
 from hipsynth.toolchain import sandbox
-from hipsynth.toolchain.diagnostics import read_messages
 
 MESSAGE_CHARS = 2000
 NO_KERNEL_YET = "stopped before any kernel had ended"
@@ -57,7 +56,7 @@ def open_backend(spec: str) -> Backend:
 
 def run_job(job: MatrixJob) -> list[TargetResult]:
     """Profiles a program in each cell of a job; failures of the program are returned as results. What does not compile
-    is tried once, and equal runs of equal machine code are one.
+    is tried once, and equal runs of equal machine code are one. Cells that a signal to stop left out are interrupted.
 
     Raises only errors that concern every program (UsageError, MissingDependency), such as a TMPDIR that cannot be used.
     """
@@ -65,6 +64,9 @@ def run_job(job: MatrixJob) -> list[TargetResult]:
     refused: dict[tuple[str, str], TargetResult] = {}
     with equal_builds.share_equal_work():
         for target, run in job.cells:
+            if stop_signal.stop_requested():
+                results.append(failed_result(target, Reason.INTERRUPTED, NO_KERNEL_YET))
+                continue
             build = (target.arch, target.flags)
             result = _on_device(refused[build], target) if build in refused else _run_cell(job, target, run)
             if result.reason in BUILD_REASONS:
@@ -98,9 +100,7 @@ def _run_in(job: MatrixJob, target: Target, run: ProgramRun, scratch: Path) -> T
     except (UsageError, MissingDependency):
         raise
     except HipsynthError as error:
-        details = error.describe()
-        full = read_messages(details).disk_full  # no fault of the program, to be tried again
-        return failed_result(target, Reason.DISK_FULL if full else error.reason, details)
+        return failed_result(target, error.reason, error.describe())
     except Exception as error:
         full = isinstance(error, OSError) and is_disk_full(error)
         return failed_result(target, Reason.DISK_FULL if full else Reason.INTERNAL_ERROR, describe_defect(error))

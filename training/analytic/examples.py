@@ -7,10 +7,12 @@ import math
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from hipsynth.core.errors import BadInput, HipsynthError, MissingDependency
 from hipsynth.core.languages import TRITON
 from hipsynth.core.program import Project
+from hipsynth.core.reasons import TRANSIENT, Reason
 from hipsynth.core.time_limit import PREDICTION_SECONDS, processor_time_limit
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.preview.interpret import Preview
@@ -43,13 +45,16 @@ def group_builds(samples: Iterable[LabelledSample]) -> list[BuildSamples]:
 
 
 def preview_build(build: BuildSamples) -> list[PreviewFeatures | None]:
-    """The preview features of each sample's kernel; None where it has no preview."""
+    """The preview features of each sample's kernel; None where it has no preview. Raises BadInput for what may be gone
+    the next time, such as a full disk."""
     try:
         return [
             _seen_of(sample, previews.previews)
             for sample, previews in zip(build.samples, previews_of(build), strict=True)
         ]
-    except BadInput:
+    except BadInput as error:
+        if error.reason in TRANSIENT:
+            raise
         return [None] * len(build.samples)
 
 
@@ -69,11 +74,13 @@ def previews_of(build: BuildSamples, flags: str = "", project: Project | None = 
 
 
 def _preview_run(preview: Callable[[], ProgramPreviews]) -> ProgramPreviews:
-    """The previews of one run, or why there are none."""
+    """The previews of one run, or why there are none. Raises BadInput for what may be gone the next time."""
     try:
         with processor_time_limit(PREDICTION_SECONDS):
             return preview()
     except BadInput as error:
+        if error.reason in TRANSIENT:
+            raise
         return ProgramPreviews([], [PreviewFailure("", error.what, error.reason)])
 
 
@@ -171,13 +178,13 @@ def preview_samples(
     journal: PreviewJournal | None = None,
 ) -> list[PreviewFeatures | None]:
     """The preview of each sample, in their order. Those that the journal has are not made again, and it keeps the new
-    ones. Raises MissingDependency where none can be made."""
+    ones. Raises MissingDependency where none can be made, BadInput for a full disk."""
     jobs = group_builds(sample for sample in samples if journal is None or sample not in journal)
     previews = {id(sample): journal.find_preview(sample) for sample in samples if journal and sample in journal}
     if previews:
         note(f"{len(previews):,} of {len(samples):,} samples were previewed before")
     for finished, outcome in enumerate(map_unordered(preview_build, jobs, workers, "local", job_limit_s(jobs)), 1):
-        if isinstance(outcome.error, MissingDependency):
+        if isinstance(outcome.error, MissingDependency) or _is_disk_full(outcome.error):
             raise outcome.error  # no other sample has a preview either
         if not isinstance(outcome.error, HipsynthError):  # else its worker ended
             results = list(zip(jobs[outcome.index].samples, outcome.get(), strict=True))
@@ -187,6 +194,10 @@ def preview_samples(
         if finished % 100 == 0:
             note(f"previewed {finished} of {len(jobs)} builds")
     return [previews.get(id(sample)) for sample in samples]
+
+
+def _is_disk_full(error: BaseException | None) -> TypeGuard[HipsynthError]:
+    return isinstance(error, HipsynthError) and error.reason == Reason.DISK_FULL
 
 
 def build_examples(samples: Sequence[LabelledSample], previews: Sequence[PreviewFeatures | None]) -> list[Example]:

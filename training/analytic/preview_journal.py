@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hipsynth.core.documents import document_json
+from hipsynth.core.errors import MissingDependency
 from hipsynth.core.json_lines import append_json_line, read_documents
 from hipsynth.simulator.label_model import preview_version
+from hipsynth.toolchain import find_toolchain
 from hipsynth.training.data.dataset import LabelledSample
 
 PREVIEWS = "previews.jsonl"  # in the folder that a training or an evaluation writes
@@ -35,12 +37,21 @@ class JournalEntry:
     preview: PreviewFeatures | None
 
 
+def describe_preview_tools() -> str:
+    """What a preview depends on beside its program and target: the compiler, and versions of labels and previews."""
+    try:
+        compiler = find_toolchain().identity
+    except MissingDependency:
+        compiler = "none"
+    return f"{compiler} {preview_version()}"
+
+
 class PreviewJournal:
-    """The previews in a file, by the launches that a sample's label is of; those of other versions are left out."""
+    """The previews in a file, by the launches that a sample's label is of; those of other tools are left out."""
 
     def __init__(self, path: Path) -> None:
         """Raises BadInput for a file that is damaged."""
-        self.path, self.version = path, preview_version()
+        self.path, self.version = path, describe_preview_tools()
         rows = read_documents(path, JournalEntry, "remove the file to begin again", missing_ok=True)
         self._previews = {row.launches: row.preview for row in rows if row.version == self.version}
 

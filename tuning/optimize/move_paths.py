@@ -11,13 +11,12 @@ from hipsynth.core.documents import document_json
 from hipsynth.core.errors import HipsynthError, MissingDependency
 from hipsynth.core.json_lines import append_json_line
 from hipsynth.core.program import Program
-from hipsynth.core.reasons import Reason
+from hipsynth.core.reasons import TRANSIENT, Reason
 from hipsynth.core.store.splits import splits_of
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.backends.protocol import Target
-from hipsynth.simulator.label_model import preview_version
 from hipsynth.source.skeletons import relatives_key
-from hipsynth.toolchain import find_toolchain
+from hipsynth.training.analytic.preview_journal import describe_preview_tools
 from hipsynth.tuning.optimize.analysis.analysis_faults import AnalysisFaults
 from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.candidates import SearchState, make_candidates
@@ -190,13 +189,7 @@ def value_program(job: ValuationJob) -> ValuedProgram:
         raise
     except HipsynthError as error:
         reason = error.reason
-    return ValuedProgram(job.key, job.program.origin, job.program.text, tuple(states), reason, tools_identity())
-
-
-def tools_identity() -> str:
-    """What the value of a move depends on beside its program and target: the compiler, and versions of labels and
-    previews. Raises MissingDependency without a compiler."""
-    return f"{find_toolchain().identity} {preview_version()}"
+    return ValuedProgram(job.key, job.program.origin, job.program.text, tuple(states), reason, describe_preview_tools())
 
 
 def collect_move_values(
@@ -207,7 +200,7 @@ def collect_move_values(
 
     Raises MissingDependency without a compiler or sandbox.
     """
-    identity = tools_identity()
+    identity = describe_preview_tools()
     finished = {valued.job for valued in read_jobs(path) if valued.made_with == identity}
     missing = [job for job in jobs if job.key not in finished]
     for number, outcome in enumerate(map_unordered(value_program, missing, workers, "local", JOB_S), 1):
@@ -217,5 +210,8 @@ def collect_move_values(
             note(f"{number} of {len(missing)}: {outcome.error}")
             continue
         valued = outcome.get()
+        if valued.reason in TRANSIENT:
+            note(f"{number} of {len(missing)}: {valued.reason.meaning}")
+            continue
         append_json_line(path, document_json(valued))
         note(f"{number} of {len(missing)}: {sum(len(state.moves) for state in valued.states)} moves")

@@ -10,8 +10,10 @@ import pytest
 from training_corpus import TARGETS, sample
 
 from hipsynth.core.errors import BadInput
-from hipsynth.training.analytic import preview_journal, train
-from hipsynth.training.analytic.examples import preview_samples
+from hipsynth.core.reasons import Reason
+from hipsynth.core.workers import ItemOutcome
+from hipsynth.training.analytic import examples, preview_journal, train
+from hipsynth.training.analytic.examples import group_builds, preview_build, preview_samples
 from hipsynth.training.analytic.predict import SHIPPED
 from hipsynth.training.analytic.preview_journal import PREVIEWS, PreviewFeatures, PreviewJournal
 from hipsynth.training.data.dataset import LabelledSample
@@ -34,6 +36,24 @@ def test_previews_are_read_back_and_not_made_again(tmp_path: Path) -> None:
     assert replace(SAMPLE, arguments="4096") not in journal and replace(SAMPLE, flags="-O2") not in journal
     journal.remove_file()
     assert not path.exists()
+
+
+def test_a_full_disk_is_no_missing_preview(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise BadInput("no space for it", reason=reason)
+
+    monkeypatch.setattr(examples, "previews_of", fail)
+    [build] = group_builds([SAMPLE])
+    reason = Reason.NO_KERNEL
+    assert preview_build(build) == [None]
+    reason = Reason.DISK_FULL
+    with pytest.raises(BadInput, match="no space"):
+        preview_build(build)
+    full = ItemOutcome[list[PreviewFeatures | None]](0, error=BadInput("no space for it", reason=reason))
+    monkeypatch.setattr(examples, "map_unordered", lambda *_: iter([full]))
+    with pytest.raises(BadInput, match="no space"):
+        preview_samples([SAMPLE], 1, journal=PreviewJournal(tmp_path / "previews.jsonl"))
+    assert not (tmp_path / "previews.jsonl").exists()
 
 
 def test_previews_of_another_version_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

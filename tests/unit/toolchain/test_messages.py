@@ -9,9 +9,11 @@ import pytest
 
 from hipsynth import toolchain
 from hipsynth.core.errors import CompileFailed
+from hipsynth.core.reasons import Reason
 from hipsynth.simulator import api, devices
 from hipsynth.simulator.build import build_runnable
 from hipsynth.simulator.limits import RunLimits
+from hipsynth.toolchain import driver, sandbox
 
 HEAD = "#include <hip/hip_runtime.h>\n"
 
@@ -35,3 +37,14 @@ def test_a_kernel_that_is_optimised_to_nothing_is_told_as_that(tmp_path: Path) -
     (tmp_path / "run").mkdir()
     done = api.run_program(built, devices.load_device("mi250"), tmp_path / "run", RunLimits())
     assert done.reason == "bad_code_object" and "the compiler removes a kernel that always does" in done.message
+
+
+def test_a_full_disk_is_no_fault_of_the_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    message = "fatal error: IO failure on output stream: No space left on device"
+    how = sandbox.JobStatus.FAILED, sandbox.JobEnd.EXIT_CODE
+    ended = sandbox.SandboxResult(*how, 1, None, "", message, 0.1, 1 << 20, isolated=True)
+    monkeypatch.setattr(driver, "_start_compiler", lambda *_: ended)
+    needs.compiler()
+    with pytest.raises(CompileFailed) as failed:
+        driver.run_tool(toolchain.find_toolchain(), ["clang"], tmp_path, toolchain.CompileLimits(), "x.hip")
+    assert failed.value.reason == Reason.DISK_FULL

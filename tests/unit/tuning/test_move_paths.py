@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from hipsynth.core.program import Program, ProgramRun
+from hipsynth.core.reasons import Reason
 from hipsynth.core.store.splits import splits_of
+from hipsynth.core.workers import ItemOutcome
 from hipsynth.source.skeletons import control_skeleton
+from hipsynth.training.analytic import preview_journal
 from hipsynth.tuning.optimize import move_paths
 from hipsynth.tuning.optimize.move_paths import ValuationJob, collect_move_values
-from hipsynth.tuning.optimize.move_values import read_jobs
+from hipsynth.tuning.optimize.move_values import ValuedProgram, read_jobs
 from hipsynth.tuning.trial import target_of
 from tests.support.fake_tuning import TEXT, without_simulator
 
@@ -45,6 +48,14 @@ def test_other_tools_value_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for _ in range(2):
         collect_move_values(jobs, path, workers=1)
         assert len(path.read_text().splitlines()) == 1
-    monkeypatch.setattr(move_paths, "preview_version", lambda: "labels-0-preview-0")
+    monkeypatch.setattr(preview_journal, "preview_version", lambda: "labels-0-preview-0")
     collect_move_values(jobs, path, workers=1)
     assert len(path.read_text().splitlines()) == 2 and len(list(read_jobs(path))) == 1
+
+
+def test_what_the_machine_failed_at_is_valued_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs, path, notes = [ValuationJob(Program(TEXT, "synthetic", "x"), TARGET)], tmp_path / "moves.jsonl", list[str]()
+    full = ValuedProgram(jobs[0].key, "synthetic", TEXT, (), Reason.DISK_FULL, "tools")
+    monkeypatch.setattr(move_paths, "map_unordered", lambda *_: iter([ItemOutcome(0, full)]))
+    collect_move_values(jobs, path, 1, notes.append)
+    assert not path.exists() and Reason.DISK_FULL.meaning in notes[0]
