@@ -300,7 +300,7 @@ def _check_isolation(sandboxed: bool, backend: str) -> None:
 
     if backend == "preview" or (sandboxed and backend == "sim"):  # previews run host code in the sandbox, always
         sandbox.require_sandbox()
-    elif not sandboxed:
+    elif not sandboxed or backend == "rocprof":  # it has no sandbox: the profiler needs the device
         click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
 
 
@@ -358,6 +358,8 @@ def _check_choices(
         raise UsageError("--budget needs the simulator", cause="a device is not slower", remedy="drop one of them")
     if backend.partition(":")[0] in ("rocprof", "recorded"):
         refuse_options(SAMPLING_OPTIONS, "needs the simulator", "drop it: a device runs all grids in full")
+    if backend == "preview":
+        refuse_options(SAMPLING_OPTIONS, "needs an execution", "drop it: previews choose the work-groups themselves")
     if conflicts_with_out or (of_one and backend != "sim"):
         problem = "--lines, --html, --what-if and --autotune-cache are for one program on the simulator"
         raise UsageError(problem, remedy="drop them, or --out and --backend")

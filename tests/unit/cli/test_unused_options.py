@@ -23,6 +23,8 @@ from hipsynth.core.errors import UsageError
         ("profile", "FILE", "--effort", "1", "--backend", "recorded:FOLDER"),
         ("profile", "FILE", "--per-kernel", "3", "--backend", "rocprof"),
         ("profile", "FILE", "--exact", "--backend", "recorded:FOLDER"),
+        ("profile", "FOLDER", "--exact", "--backend", "preview", "--out", "FOLDER/corpus"),
+        ("profile", "FILE", "--effort", "4", "--backend", "preview"),
         ("profile", "FOLDER", "--no-counters", "--out", "FOLDER/corpus"),
         ("export", "FOLDER", "--digits", "sig3", "--format", "questions", "--out", "FOLDER/questions.jsonl"),
         ("evaluate", "FOLDER", "--free-samples", "16"),
