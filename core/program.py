@@ -22,6 +22,7 @@ from hipsynth.core.languages import HIP, SUFFIXES, TRITON, SourceLanguage, langu
 from hipsynth.core.reasons import Reason
 
 INDEX = "programs.jsonl"
+GENERATE_RUN, AUGMENT_RUN = "generate.json", "augment.json"  # say what the run was that writes a folder
 INDEX_BYTES, RECORD_BYTES = 1 << 40, 8 << 20
 
 
@@ -345,6 +346,18 @@ def iter_scripts(directory: Path) -> Iterator[Program]:
             yield program
 
 
+def require_finished(directory: Path) -> None:
+    """Raises BadInput for a folder without an index that programs are being written to: what they are, their lineages
+    and sizes stand in the index, which comes last."""
+    for verb, run in (("generate", GENERATE_RUN), ("augment", AUGMENT_RUN)):
+        if (directory / run).exists() and not (directory / INDEX).exists():
+            raise BadInput(
+                f"{directory}: its programs are not finished",
+                cause=f"`synth {verb}` writes {INDEX} at its end, and has not ended here",
+                remedy=f"run the same `synth {verb}` again: it goes on where it stopped",
+            )
+
+
 def _program_readers(directory: Path, scripts: bool) -> Iterator[Callable[[], Program]]:
     """One function per program of the folder; calling it reads that program."""
     if not directory.is_dir():
@@ -353,6 +366,7 @@ def _program_readers(directory: Path, scripts: bool) -> Iterator[Callable[[], Pr
         for record in read_index(directory):
             yield record.read
         return
+    require_finished(directory)
     for path in sorted(directory.rglob("*.hip")):
         if path.is_file() or not path.exists():  # reports broken links; skips folders and pipes
             yield partial(load_program, path, inside=directory)

@@ -22,12 +22,14 @@ from hipsynth.core.journal import ResultJournal
 from hipsynth.core.json_lines import write_json_lines
 from hipsynth.core.languages import INCLUDED_SUFFIXES, SOURCE_SUFFIXES
 from hipsynth.core.program import (
+    AUGMENT_RUN,
     INDEX,
     ProgramRecord,
     check_record,
     program_path,
     read_index,
     read_text,
+    require_finished,
     text_id,
 )
 from hipsynth.core.reasons import TRANSIENT, Reason
@@ -42,7 +44,6 @@ from hipsynth.toolchain import find_toolchain, sandbox
 FAILURES = "failures.jsonl"
 UNCHANGED_NAMES = "kept.jsonl"  # the names of each program that are the same in all its copies, and why
 JOURNAL = "augment.journal"
-RUN = "augment.json"  # the programs and options of the run
 UNSETTLED = TRANSIENT | {Reason.TIMEOUT}  # tried again by the same command, maybe with more time
 
 
@@ -75,7 +76,7 @@ def find_items(path: Path) -> list[AugmentInput]:
 
     In a folder with a programs.jsonl they are its records. Otherwise, in each folder, one source with `main` beside
     others without it is one program of several files; else every source is a program of its own.
-    Raises BadInput if `path` does not exist or holds no program.
+    Raises BadInput if `path` does not exist, holds no program, or is a folder that is being written to.
     """
     if path.is_file():
         folder = path.parent.resolve()  # a sandbox shows this folder, and none that `..` goes through
@@ -85,6 +86,7 @@ def find_items(path: Path) -> list[AugmentInput]:
             f"{path}: no such file or folder", reason=Reason.MISSING_FILE, remedy="run `synth generate` first"
         )
     path = path.resolve()
+    require_finished(path)
     items = list(_indexed_inputs(path) if (path / INDEX).exists() else _loose_inputs(path, path))
     if not items:
         raise BadInput(
@@ -126,7 +128,7 @@ def _loose_inputs(folder: Path, top: Path) -> Iterator[AugmentInput]:
 
 def is_output(folder: Path) -> bool:
     """Whether programs were written to a folder, or are being written: it has no sources of its own."""
-    return any((folder / name).exists() for name in (INDEX, RUN))
+    return any((folder / name).exists() for name in (INDEX, AUGMENT_RUN))
 
 
 def lies_in_output(path: Path, top: Path) -> bool:
@@ -188,9 +190,9 @@ def _record_run(out: Path, path: Path, recipe: CopyRecipe, options: Mapping[str,
     would drop; a run may make more copies of each program, and new ones of programs that have changed."""
     origin = {"path": str(path.resolve()), "seed": recipe.seed, "kinds": recipe.kinds, "texts": vars(recipe.texts)}
     run = to_json({**origin, **options, "copies": recipe.copies})
-    if (out / RUN).exists() and (out / INDEX).exists():
+    if (out / AUGMENT_RUN).exists() and (out / INDEX).exists():
         try:
-            before = json.loads(read_regular(out / RUN, 1 << 20, inside=out))
+            before = json.loads(read_regular(out / AUGMENT_RUN, 1 << 20, inside=out))
             more = before["copies"] == recipe.copies or 0 < before["copies"] < recipe.copies
             same = more and {**before, "copies": recipe.copies} == run
         except (BadInput, ValueError, KeyError, TypeError, RecursionError):
@@ -199,7 +201,7 @@ def _record_run(out: Path, path: Path, recipe: CopyRecipe, options: Mapping[str,
             cause = "they were made of other programs, or with another seed, other texts, kinds, macros, header folders"
             cause += " or build files, or with more copies"
             raise BadInput(f"{out}: holds copies of another run", cause=cause, remedy="use another --out")
-    write_whole(out / RUN, json.dumps(run) + "\n")
+    write_whole(out / AUGMENT_RUN, json.dumps(run) + "\n")
 
 
 def _run_requests(

@@ -20,6 +20,7 @@ from hipsynth.core.files import open_regular, read_regular, sole_writer, write_e
 from hipsynth.core.json_lines import write_json_lines
 from hipsynth.core.languages import HIP
 from hipsynth.core.program import (
+    GENERATE_RUN,
     INDEX,
     INDEX_BYTES,
     RECORD_BYTES,
@@ -35,7 +36,6 @@ from hipsynth.synth.generate.policy import Policy
 from hipsynth.synth.generate.producer import generate_programs
 
 PARTIAL = INDEX + SUFFIX
-RUN = "generate.json"
 
 
 @dataclass
@@ -100,7 +100,7 @@ def generate_into(
 
 def _finished_records(out: Path, run: dict[str, Any], languages: int) -> list[ProgramRecord]:
     """The records of this run whose programs are complete on disk, each in every language, in order."""
-    partial, index, run_file = out / PARTIAL, out / INDEX, out / RUN
+    partial, index, run_file = out / PARTIAL, out / INDEX, out / GENERATE_RUN
     source = partial if partial.exists() else index
     if not source.exists():
         return []
@@ -134,7 +134,7 @@ def _write_programs(
     on_program: Callable[[Program], None] | None,
 ) -> list[ProgramRecord]:  # fmt: skip
     partial = out / PARTIAL
-    write_whole(out / RUN, json.dumps(run) + "\n")
+    write_whole(out / GENERATE_RUN, json.dumps(run) + "\n")
     write_json_lines(partial, finished, sort_keys=True)
     records = []
     with partial.open("a") as stream:

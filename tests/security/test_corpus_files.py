@@ -16,12 +16,12 @@ from profiling_samples import program
 
 from hipsynth.core.errors import BadInput
 from hipsynth.core.journal import Journal, encode_record, read_records
-from hipsynth.core.program import INDEX, Program, iter_programs, load_program, write_programs
+from hipsynth.core.program import GENERATE_RUN, INDEX, Program, iter_programs, load_program, write_programs
 from hipsynth.core.store import SCHEMA_VERSION, Corpus, CorpusWriter, corpus
 from hipsynth.source.parse import ParseConfig, load_source
 from hipsynth.synth.frontend.augment import JOURNAL as AUGMENT_JOURNAL
 from hipsynth.synth.frontend.augment import augment_programs, find_items
-from hipsynth.synth.generate.writer import PARTIAL, RUN, generate_into
+from hipsynth.synth.generate.writer import PARTIAL, generate_into
 
 SECRET = "secret of another folder"
 
@@ -282,8 +282,11 @@ def test_generate_makes_forged_records_again(tmp_path: Path, outside: Path) -> N
     (out / PARTIAL).write_text(lines[0] + json.dumps(forged) + "\n" + lines[2])
     assert generate_into(out, 3, seed=1).reused == 1
     assert {path.name: path.read_bytes() for path in out.iterdir()} == whole
-    (out / RUN).unlink()
-    (out / RUN).symlink_to("/dev/zero")
+    (out / INDEX).rename(out / PARTIAL)
+    for read in (lambda: list(iter_programs(out)), lambda: find_items(out)):
+        assert "not finished" in refused(read).what
+    (out / GENERATE_RUN).unlink()
+    (out / GENERATE_RUN).symlink_to("/dev/zero")
     assert "another run" in refused(lambda: generate_into(out, 3, seed=1)).what
 
 
