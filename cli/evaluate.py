@@ -9,7 +9,8 @@ import click
 
 from hipsynth.cli.options import NamedPath, json_option, refuse_options
 from hipsynth.cli.output import print_json, print_note, print_remark
-from hipsynth.core.errors import UsageError
+from hipsynth.core.errors import BadInput, UsageError
+from hipsynth.core.files import require_writable
 
 if TYPE_CHECKING:
     from hipsynth.training.evaluation.evaluate import Evaluation
@@ -67,20 +68,22 @@ def command(
     from hipsynth.training.analytic.predict import SHIPPED
     from hipsynth.training.analytic.preview_journal import PREVIEWS, PreviewJournal
     from hipsynth.training.evaluation.evaluate import (
+        EVALUATION,
         evaluate_model,
         evaluation_table,
         load_evaluated,
         open_predictor,
-        save_evaluation,
     )
 
     model, corpus = _read_paths(paths)
+    if out is not None:
+        require_writable(out / EVALUATION)
     samples = load_evaluated(corpus, model, backend, print_remark)
     journal = PreviewJournal(out / PREVIEWS) if out is not None else None
-    predictor = open_predictor(model, journal)
-    evaluation = evaluate_model(predictor, samples, free_samples=free_samples, share=share, note=print_note)
-    if model != SHIPPED:
-        save_evaluation(evaluation, model)
+    evaluation = evaluate_model(
+        open_predictor(model, journal), samples,
+        free_samples=free_samples, share=share, note=print_note, remark=print_remark, journal=journal,
+    )  # fmt: skip
     if out is not None and journal is not None:
         _write_evaluation(evaluation, out)
         journal.remove_file()
@@ -88,6 +91,18 @@ def command(
         print_json(evaluation.document)
     else:
         click.echo(evaluation_table(evaluation.document) + (f"\n\nFigures and numbers: {out}" if out else ""))
+    if model.resolve() != SHIPPED.resolve():
+        _save_with_model(evaluation, model)
+
+
+def _save_with_model(evaluation: Evaluation, model: Path) -> None:
+    """Writes the numbers into the model's folder, which reports read; one that cannot be written to stays without."""
+    from hipsynth.training.evaluation.evaluate import save_evaluation
+
+    try:
+        save_evaluation(evaluation, model)
+    except BadInput as error:
+        print_remark(f"the model's folder does not get these numbers: {error.what}")
 
 
 def _write_evaluation(evaluation: Evaluation, out: Path) -> None:
@@ -107,6 +122,8 @@ def _read_paths(paths: tuple[Path, ...]) -> tuple[Path, Path]:
     if len(models) > 1:
         raise UsageError("one model is evaluated on one corpus", remedy="give at most two folders")
     model = models[0] if models else SHIPPED
+    if model.is_file():
+        raise UsageError(f"{model}: is a file", remedy=f"name the model's folder, {model.parent}")
     if is_analytic(model):
         refuse_options(["--free-samples"], "is for language models", "drop it: the default predictor writes no text")
     return model, corpus

@@ -68,7 +68,7 @@ VERB_GROUPS = {
 }
 # verb -> the options that name where it keeps finished work, and goes on when the same command is given again.
 RESUMED_BY = {
-    **dict.fromkeys(("profile", "survey", "generate", "llm", "augment", "traces", "train"), ("--out",)),
+    **dict.fromkeys(("profile", "survey", "generate", "llm", "augment", "traces", "train", "evaluate"), ("--out",)),
     "optimize": ("--journal", "--llm"),
     "release": ("--out",),
 }

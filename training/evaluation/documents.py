@@ -98,8 +98,8 @@ class EvaluatedModel:
 @dataclass(frozen=True, kw_only=True)
 class EvaluationDocument:
     """The document of `synth evaluate --json`. `excluded`: samples that were not scored, by reason;
-    `without_code_features`: training samples of boosting that do not compile; `fingerprint`: of model, labels
-    and previews."""
+    `without_code_features`: samples, trained on or tested, of whose code boosting knows nothing; `fingerprint`: of
+    model, labels and previews."""
 
     model: EvaluatedModel
     format: str

@@ -73,21 +73,24 @@ def evaluate_model(
     share: float = 1.0,
     disassemble: Disassemble | None = None,
     note: Note | None = None,
+    remark: Note | None = None,
+    journal: PreviewJournal | None = None,
 ) -> Evaluation:
     """Scores a predictor on the held-out parts of `samples`.
 
     `lineage` is leak-free; `random` holds out single samples whose programs were trained on under other names or
     flags, like the paper's test set; for the others see training.data.dataset. Samples that the model was trained
     on are excluded from every split. `share`: of the held-out programs, those that are scored. The baselines are fitted
-    on the model's training samples, if the corpus has them. `note` receives progress messages. Raises BadInput if
-    nothing is held out.
+    on the model's training samples, if the corpus has them. `note` receives progress messages, `remark` what is to be
+    known of the result. `journal`: for the previews of the baseline beside a language model. Raises BadInput if nothing
+    is held out.
     """
-    report = note or (lambda _: None)
+    report, mark = note or (lambda _: None), remark or (lambda _: None)
     train, parts, excluded = held_out(predictor.path, samples)
     held_out_samples = sum(map(len, parts.values()))
     parts = {name: [s for s in part if hash_share(f"scored:{s.program_id}") < share] for name, part in parts.items()}
     if not train:
-        report("none of the model's training samples is in this corpus: no baselines")
+        mark("none of the model's training samples is in this corpus: no baselines")
     if not any(parts.values()):
         if held_out_samples:
             problem = f"--share {share:g} leaves none of the {held_out_samples} held-out samples to test"
@@ -99,8 +102,8 @@ def evaluate_model(
         report(f"model: {len(part)} samples of split {name}")
         by_model[name] = predictor.predict(part)
         valid[name] = predictor.valid_share(part[:free_samples])
-    baselines = _choose_baselines(predictor, disassemble) if train else []
-    predicted = {"model": by_model, **_predict_with_baselines(baselines, train, parts, report)}
+    baselines = _choose_baselines(predictor, disassemble, journal) if train else []
+    predicted = {"model": by_model, **_predict_with_baselines(baselines, train, parts, report, mark)}
     record = predictor.record
     document = EvaluationDocument(
         model=EvaluatedModel(str(predictor.path), record["base"], str(record["config"]["name"])),
@@ -117,10 +120,12 @@ def evaluate_model(
     return Evaluation(document, parts, predicted)
 
 
-def _choose_baselines(predictor: ScoredPredictor, disassemble: Disassemble | None) -> list[Baseline]:
+def _choose_baselines(
+    predictor: ScoredPredictor, disassemble: Disassemble | None, journal: PreviewJournal | None
+) -> list[Baseline]:
     baselines: list[Baseline] = all_baselines(disassemble)
     if disassemble is None and not isinstance(predictor, ScoredAnalyticPredictor):
-        baselines.append(AnalyticBaseline())
+        baselines.append(AnalyticBaseline(journal=journal))
     return baselines
 
 
@@ -129,6 +134,7 @@ def _predict_with_baselines(
     train: Sequence[LabelledSample],
     parts: Mapping[str, Sequence[LabelledSample]],
     report: Note,
+    remark: Note,
 ) -> dict[str, dict[str, Predicted]]:
     """Fits each baseline that these samples suffice for; baseline -> split -> predictions."""
     predicted = {}
@@ -137,7 +143,7 @@ def _predict_with_baselines(
         try:
             baseline.fit(train)
         except BadInput as error:
-            report(f"left out: {baseline.name}: {error.what}")
+            remark(f"left out: {baseline.name}: {error.what}")
             continue
         predicted[baseline.name] = {name: baseline.predict(part) for name, part in parts.items()}
     return predicted
