@@ -167,7 +167,7 @@ def load_trained(path: Path, record: ModelRecord) -> tuple[PreTrainedModel, PreT
         if (path / ADAPTER).exists():
             from peft import PeftModel
 
-            base, _ = load_base(str(record["base"]))  # raises what says it better than a damaged file
+            base, _ = load_base(find_adapted_base(path, record))  # raises what says it better than a damaged file
             model = PeftModel.from_pretrained(base, str(path)).merge_and_unload()
         else:
             model = AutoModelForCausalLM.from_pretrained(str(path), dtype=torch.float32)
@@ -184,6 +184,20 @@ def load_trained(path: Path, record: ModelRecord) -> tuple[PreTrainedModel, PreT
             remedy="train it again",
         ) from error
     return model.to(device).eval(), tokenizer
+
+
+def find_adapted_base(path: Path, record: ModelRecord) -> str:
+    """The base that a model's adapters were trained on: its folder where that is still there, else its name. Raises
+    BadInput where another model lies there now."""
+    folder = record.get("base_folder", "")
+    if not folder or not Path(folder).is_dir():
+        return str(record["base"])
+    present = model_record(Path(folder))
+    trained_on = record.get("base_fingerprint")
+    if trained_on is not None and (present is None or present["fingerprint"] != trained_on):
+        problem = f"{path}: its adapters are of another base than the one that is in {folder} now"
+        raise BadInput(problem, cause="the base was trained again", remedy="train the adapters again")
+    return folder
 
 
 def train_tokenizer(texts: Iterable[str], vocab: int, atoms: Sequence[str] = ()) -> PreTrainedTokenizerBase:

@@ -47,6 +47,8 @@ class ModelRecord(TypedDict, total=False):
     task: str
     fingerprint: str
     base: str
+    base_folder: str  # of a base that was trained here: absolute; adapters are nothing without it
+    base_fingerprint: str  # of that base's own record
     format: str
     context: int
     view: str

@@ -70,6 +70,7 @@ def train_supervised(
     parts = encoded.train, encoded.valid
     run, first = fit_model(config, out, adapt_model(config, model), tokenizer, parts, fingerprint, progress)
     record = recipe_facts(config, fingerprint)
+    record.update(base_facts(config.base))
     record.update(encoded.facts)
     record.update(run)
     if first:
@@ -94,11 +95,18 @@ def check_adapter_base(config: Config) -> None:
 
 def _identify_training(fingerprint: str, base: str) -> str:
     """The fingerprint of a training, with that of a base that was trained here."""
+    of_base = base_facts(base).get("base_fingerprint")
+    return fingerprint if of_base is None else hashlib.sha256(f"{fingerprint} {of_base}".encode()).hexdigest()
+
+
+def base_facts(base: str) -> ModelRecord:
+    """What the record of a training says of a base that is a folder, so that it is found from anywhere."""
     folder = trained_base(base)
-    record = None if folder is None else model_record(folder)
-    return (
-        fingerprint if record is None else hashlib.sha256(f"{fingerprint} {record['fingerprint']}".encode()).hexdigest()
-    )
+    if folder is None:
+        return {}
+    record = model_record(folder)
+    facts: ModelRecord = {} if base == "shipped" else {"base_folder": str(folder.resolve())}
+    return facts if record is None else {**facts, "base_fingerprint": record["fingerprint"]}
 
 
 def recipe_facts(config: Config, fingerprint: str) -> ModelRecord:

@@ -15,10 +15,11 @@ from hipsynth.core.errors import BadInput
 from hipsynth.training.data.dataset import split_samples
 from hipsynth.training.data.training_set import TRAINING_SET, identify_text, read_training_set
 from hipsynth.training.evaluation.evaluate import held_out
-from hipsynth.training.models.base import SHIPPED_BASE
+from hipsynth.training.models.base import SHIPPED_BASE, find_adapted_base
 from hipsynth.training.models.config import load_config
 from hipsynth.training.models.model_record import model_record
 from hipsynth.training.models.predict import Predictor
+from hipsynth.training.models.supervised import base_facts
 from hipsynth.training.models.train import train_model
 
 needs.package("torch")
@@ -47,6 +48,20 @@ def test_what_a_base_has_learned_is_not_tested_on(model: Path, tmp_path: Path) -
     assert identify_text(renamed.text) in first.texts
     _, tested, _ = held_out(out, [*parts["lineage"], renamed])
     assert len(tested["lineage"]) == len(parts["lineage"]) and renamed not in tested["lineage"]
+
+
+def test_adapters_find_the_base_that_they_were_trained_on(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(model.parent)
+    record = base_facts(model.name)
+    record["base"] = model.name
+    monkeypatch.chdir(tmp_path)
+    assert find_adapted_base(tmp_path, record) == str(model.resolve())
+    with pytest.raises(BadInput, match="another base"):
+        find_adapted_base(tmp_path, {**record, "base_fingerprint": "0"})
+    assert find_adapted_base(tmp_path, {**record, "base_folder": str(tmp_path / "gone")}) == model.name
+    assert "base_folder" not in base_facts("shipped") and base_facts("smollm2") == base_facts("tiny") == {}
 
 
 def test_a_base_with_a_damaged_training_set_is_refused_before_training(model: Path, tmp_path: Path) -> None:
