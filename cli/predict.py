@@ -146,7 +146,8 @@ def command(
             raise UsageError("variants are predicted by the default predictor alone", remedy="drop the other options")
         with processor_time_limit(timeout):
             try:
-                return _predict_variants(program, questions, question, sweeps, listed, open_analytic(model), as_json)
+                predictor = open_analytic(model)
+                return _predict_variants(program, questions, question, sweeps, listed, defines, predictor, as_json)
             except CompileFailed as failure:
                 raise failure.name_source(file.name) from None
     if model is not None and not is_analytic(model):
@@ -244,6 +245,7 @@ def _predict_variants(
     question: LaunchAssumptions,
     sweeps: tuple[str, ...],
     listed: Path | None,
+    defines: Sequence[str],
     predictor: AnalyticPredictor,
     as_json: bool,
 ) -> int:
@@ -251,7 +253,10 @@ def _predict_variants(
     from hipsynth.training.analytic.prediction_text import variant_lines
     from hipsynth.training.analytic.variants import from_file, sweep_variants
 
-    wanted = sweep_variants(sweeps, builds, question) if listed is None else from_file(listed, builds, question)
+    if listed is None:
+        wanted = sweep_variants(sweeps, builds, question)
+    else:
+        wanted = from_file(listed, builds, question, lambda flags: with_defines(flags, defines))
     answers = [answer.document() for answer in predict_variants(predictor, program.text, wanted)]
     if as_json:
         for answer in answers:

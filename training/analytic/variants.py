@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -99,16 +99,22 @@ def parse_shape(text: str) -> Shape:
     return x, y, z
 
 
-def from_file(path: Path, builds: Sequence[tuple[str, str, str]], question: LaunchAssumptions) -> list[Variant]:
+def from_file(
+    path: Path,
+    builds: Sequence[tuple[str, str, str]],
+    question: LaunchAssumptions,
+    complete_flags: Callable[[str], str] = str,
+) -> list[Variant]:
     """The variants of a file with one JSON object a line, each with some of KEYS; what a line leaves out is as
-    asked, of each build (arch, flags, device). Raises BadInput, which names the line."""
+    asked, of each build (arch, flags, device). `complete_flags`: adds to a line's flags what all builds have, such as
+    macros. Raises BadInput, which names the line."""
     lines = read_regular(path, SOURCE_BYTES * 4).decode(errors="replace").splitlines()
     variants: list[Variant] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            variants += _of_line(json.loads(line), builds, question)
+            variants += _of_line(json.loads(line), builds, question, complete_flags)
         except (ValueError, TypeError, RecursionError, HipsynthError) as error:
             problem = error.what if isinstance(error, HipsynthError) else str(error)
             remedy = f"give a JSON object with some of {', '.join(KEYS)}"
@@ -120,7 +126,12 @@ def from_file(path: Path, builds: Sequence[tuple[str, str, str]], question: Laun
     return variants
 
 
-def _of_line(row: Any, builds: Sequence[tuple[str, str, str]], question: LaunchAssumptions) -> list[Variant]:
+def _of_line(
+    row: Any,
+    builds: Sequence[tuple[str, str, str]],
+    question: LaunchAssumptions,
+    complete_flags: Callable[[str], str],
+) -> list[Variant]:
     if not isinstance(row, Mapping) or not set(row) <= set(KEYS):
         raise ValueError(f"not an object with the keys {', '.join(KEYS)}")
     assumptions = question
@@ -144,5 +155,7 @@ def _of_line(row: Any, builds: Sequence[tuple[str, str, str]], question: LaunchA
     for arch, flags, device in builds:
         if "device" in row:
             arch, device = resolve_devices((), (str(row["device"]),))[0]
-        variants.append(Variant(arch, check_flags(str(row.get("flags", flags))), device, assumptions))
+        if "flags" in row:
+            flags = complete_flags(str(row["flags"]))
+        variants.append(Variant(arch, check_flags(flags), device, assumptions))
     return list({(v.arch, v.flags, v.device): v for v in variants}.values())

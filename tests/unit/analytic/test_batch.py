@@ -128,6 +128,8 @@ def test_variants_of_a_file(tmp_path: Path) -> None:
     first, second = from_file(path, [BUILD], LaunchAssumptions(arguments=("1",)))
     assert (first.flags, first.question.block, first.question.arguments) == ("-O2", (16, 16, 1), ("1",))
     assert (second.arch, second.device, second.question.arguments) == ("gfx90a", "mi210", ("7",))
+    first, second = from_file(path, [BUILD], LaunchAssumptions(), lambda flags: f"{flags} -DN=64")
+    assert first.flags == "-O2 -DN=64" and second.flags == BUILD[1]
     for wrong in (
         "[]",
         '{"grids": 1}',
