@@ -18,9 +18,10 @@ from hipsynth.training.data.number_formats import DIGITS
 from hipsynth.training.models.base import TinyShape
 
 LEAST_VOCABULARY = 256 + 3  # bytes, and the tokens that begin, end and pad
+MOST_NUMBER = 1 << 32  # a seed has 32 bits
 CONFIGS = Path(__file__).parents[1] / "configs"
 _LEAST = {"batch": 1, "accumulate": 1, "max_steps": 1, "save_steps": 1, "context": 1, "generations": 1, "lora_r": 0,
-          "lora_dropout": 0, "weight_decay": 0, "warmup": 0, "patience": 0, "keep": 0}  # fmt: skip
+          "lora_dropout": 0, "weight_decay": 0, "warmup": 0, "patience": 0, "keep": 0, "seed": 0}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -102,8 +103,9 @@ def parse_config(table: Mapping[str, object], path: Path) -> Config:
         if getattr(config, key) not in allowed:
             raise UsageError(f"{path}: {key} = {getattr(config, key)!r}", remedy=f"one of: {', '.join(allowed)}")
     for key, least in _LEAST.items():
-        if getattr(config, key) < least:
-            raise UsageError(f"{path}: {key} = {getattr(config, key)!r}", remedy=f"at least {least:g}")
+        if not least <= getattr(config, key) < MOST_NUMBER:
+            remedy = f"at least {least:g}, and less than {MOST_NUMBER:,}"
+            raise UsageError(f"{path}: {key} = {getattr(config, key)!r}", remedy=remedy)
     for key in ("share", "epochs", "lr"):
         if not 0 < getattr(config, key) < math.inf:
             raise UsageError(f"{path}: {key} = {getattr(config, key)!r}", remedy="a number above 0")
@@ -125,7 +127,9 @@ def _check_together(config: Config, path: Path) -> None:
         f"betas = {config.betas!r}": not all(0 <= beta < 1 for beta in config.betas),
         "lora_r = 0, and method = 'lora'": config.method == "lora" and config.lora_r < 1,
         f"hidden = {shape.hidden} and heads = {shape.heads}: heads of equal, even size": shape.heads < 1
+        or shape.hidden < 1
         or shape.hidden % (2 * shape.heads) != 0,
+        f"layers = {shape.layers}: at least one": shape.layers < 1,
         f"vocab = {shape.vocab}: at least one for each byte": shape.vocab < LEAST_VOCABULARY,
         f"{runs} runs a step (batch x accumulate) in groups of generations = {config.generations}": config.method
         == "grpo"
