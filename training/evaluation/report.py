@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from hipsynth.core.documents import to_json
 from hipsynth.core.errors import BadInput
@@ -72,8 +75,9 @@ def write_report(
     """
     samples = load_samples(corpus, backend)
     stored = Corpus.open(corpus)
-    failures = Counter(stored.failures()["reason"].to_pylist())
-    limits = count_bottlenecks(stored.measurements())
+    tools, devices = {s.backend for s in samples}, {s.device for s in samples}
+    failures = Counter(_select_rows(stored.failures(), "backend", tools)["reason"].to_pylist())
+    limits = count_bottlenecks(_select_rows(_select_rows(stored.measurements(), "backend", tools), "device", devices))
     accuracy = _measure_accuracy(corpus, model, backend, note) if model else None
     html = render_report(samples, failures, limits, str(corpus), accuracy)
     with whole_file(out) as file:
@@ -86,6 +90,11 @@ def write_report(
         backends=tuple(sorted({s.backend for s in samples})),
         evaluated=accuracy is not None,
     )
+
+
+def _select_rows(rows: pa.Table, column: str, values: Collection[str]) -> pa.Table:
+    """The rows that have one of the values in a column."""
+    return rows.filter(pc.is_in(rows[column], pa.array(sorted(values), pa.string())))
 
 
 def _measure_accuracy(corpus: Path, model: Path, backend: str | None, note: Note | None) -> ModelAccuracy:
