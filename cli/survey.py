@@ -25,7 +25,7 @@ from hipsynth.cli.options import (
     timeout_option,
     workers_option,
 )
-from hipsynth.cli.output import Progress, print_json
+from hipsynth.cli.output import Progress, prepare_file, print_json
 from hipsynth.core.errors import BadInput, UsageError
 from hipsynth.core.program import ProgramRecord
 from hipsynth.core.reasons import Reason
@@ -132,6 +132,7 @@ def command(
     if corpus and not budget:
         budget = CORPUS_BUDGET_S
     timeout = time_within(budget, timeout)
+    prepare_file(page)
     if sandboxed:
         sandbox.require_sandbox()
     else:
@@ -203,11 +204,12 @@ def _run_surveys(
     ] = {}  # folders are searched and configured once, for the first architecture
     for folder, options in jobs:
         target_path = out
-        if out and len(jobs) > 1:
+        if out and (len(jobs) > 1 or out.is_dir()):
             name = (
                 options.arch if options.device == default_device(options.arch) else f"{options.arch}-{options.device}"
             )
             target_path = out / f"{names[folder]}-{name}.json"
+        prepare_file(target_path)
         bars: list[Progress] = []
 
         def start(
