@@ -15,7 +15,7 @@ from hipsynth.core.program import Program, ProgramRun
 from hipsynth.core.reasons import TRANSIENT, Reason
 from hipsynth.core.run_status import RunStatus
 from hipsynth.core.store import CorpusItem, CorpusWriter, MeasurementKey
-from hipsynth.core.workers import map_unordered
+from hipsynth.core.workers import ItemOutcome, map_unordered, use_outcomes
 from hipsynth.profiling import metrics
 from hipsynth.profiling.backends.protocol import Backend, Target, TargetResult
 from hipsynth.profiling.matrix.job import (
@@ -110,7 +110,8 @@ def collect_matrix(
     """Measures every program on every target into the corpus folder `out`; an interrupted run can be resumed.
 
     `progress` is called once with the number of items to run; it returns a function that is called with a note for
-    each item. Raises MissingDependency if the backend cannot run here, BadInput for an unusable corpus or a full disk.
+    each item. Raises MissingDependency if the backend cannot run here, BadInput for an unusable corpus or a full disk,
+    KeyboardInterrupt after what had ended by then was stored.
     """
     options = options or MatrixOptions()
     tool = open_backend(options.backend)
@@ -135,11 +136,17 @@ def collect_matrix(
             )
         note = progress(sum(len(job.cells) for job in jobs)) if progress is not None else _ignore_note
         limit = hard_limit(options.limits, max((len(job.cells) for job in jobs), default=1))
-        for outcome in map_unordered(run_job, jobs, options.workers, options.engine, limit):
+
+        def keep_results(outcome: ItemOutcome[list[TargetResult]]) -> None:
             job = jobs[outcome.index]
             for (target, run), result in zip(job.cells, results_of(outcome, job), strict=True):
-                context.record(job.program, run, target, result)
-                note(f"{job.program.name or job.program.id} {target.arch}")
+                if result.reason != Reason.INTERRUPTED:
+                    context.record(job.program, run, target, result)
+                    note(f"{job.program.name or job.program.id} {target.arch}")
+
+        outcomes = map_unordered(run_job, jobs, options.workers, options.engine, limit, collect_interrupted=True)
+        if use_outcomes(outcomes, keep_results):
+            raise KeyboardInterrupt
     summary.failed = dict(sorted(Counter(failed.reason for failed in summary.failures).items()))
     summary.failures.sort(key=lambda item: (item.program, item.arch, item.device, item.flags, item.arguments))
     return summary

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from profiling_samples import captures, failure, kernel, program, result, target
 
-from hipsynth.core import scratch
+from hipsynth.core import scratch, stop_signal
 from hipsynth.core.errors import BadInput, CompileFailed, MissingDependency, UsageError
 from hipsynth.core.kernel_record import Sampling
 from hipsynth.core.languages import HIP
@@ -226,7 +226,7 @@ SEVERAL = (ProgramRun(), ProgramRun(("128",), {"n": 128}), ProgramRun(("4096", "
 def test_each_run_is_measured_once_on_every_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs: list[job.MatrixJob] = []
 
-    def engine(function: Any, items: Any, *_: Any) -> Any:
+    def engine(function: Any, items: Any, *_: Any, **__: Any) -> Any:
         return in_process(function, jobs_of(items, jobs))
 
     monkeypatch.setattr(collect, "map_unordered", engine)
@@ -318,7 +318,7 @@ def test_the_environment_is_part_of_the_identity(tmp_path: Path, monkeypatch: py
     assert sorted(compilers) == ["clang 23", "clang for gfx90a"]
 
 
-def in_process(function: Any, items: Any, *_: Any) -> Any:
+def in_process(function: Any, items: Any, *_: Any, **__: Any) -> Any:
     """The engine without processes: a class patched in this process is not patched in workers."""
     for index, one in enumerate(items):
         yield ItemOutcome(index, function(one))
@@ -346,6 +346,31 @@ def test_unusable_backends(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("scripted")
+def test_what_ended_in_an_unfinished_job_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    profile_whole = ScriptedBackend.profile
+
+    def profile_one(self: ScriptedBackend, *how: Any) -> TargetResult:
+        stop_signal.remember_signal(signal.SIGUSR1)
+        return profile_whole(self, *how)
+
+    def run_one_job(function: Any, jobs: Any, *_: Any, **__: Any) -> Any:
+        yield ItemOutcome(0, function(jobs[0]))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stop_signal, "_received", [])
+        patch.setattr(ScriptedBackend, "profile", profile_one)
+        patch.setattr(collect, "map_unordered", run_one_job)
+        with pytest.raises(KeyboardInterrupt):
+            collect.collect_matrix([named("good")], TARGETS, tmp_path / "c", MatrixOptions("scripted"))
+    stored = Corpus.open(tmp_path / "c")
+    assert stored.measurements().num_rows == 1 and stored.failures().num_rows == 0
+    monkeypatch.setattr(collect, "map_unordered", in_process)
+    summary = collect.collect_matrix([named("good")], TARGETS, tmp_path / "c", MatrixOptions("scripted"))
+    assert (summary.already_done, summary.measured, summary.failed) == (1, 2, {})
+
+
+@pytest.mark.usefixtures("scripted")
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 def test_a_full_disk_is_a_transient_failure(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: ScriptedBackend, *_: Any) -> TargetResult:
@@ -353,15 +378,6 @@ def test_a_full_disk_is_a_transient_failure(number: int, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(ScriptedBackend, "profile", full)
     assert only(task("good")).reason == "disk_full" in TRANSIENT
-
-
-@pytest.mark.usefixtures("scripted")
-def test_a_compiler_without_space_is_a_transient_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: ScriptedBackend, *_: Any) -> TargetResult:
-        raise CompileFailed("p does not compile", diagnostics="fatal error: IO failure: No space left on device")
-
-    monkeypatch.setattr(ScriptedBackend, "profile", full)
-    assert only(task("good")).reason == "disk_full"
 
 
 @pytest.mark.usefixtures("scripted")
