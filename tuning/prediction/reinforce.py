@@ -36,9 +36,9 @@ def reinforce(traces: Path, config: Config, out: Path, progress: Progress | None
     `out` and returns its record. Raises MissingDependency without trl or a base, BadInput without questions."""
     base = load_trained_base(config, TASK, "predicts with tools", "predict-tools-tiny")
     questions = {text_id(json.dumps(asdict(question), sort_keys=True)): question for question in read_questions(traces)}
-    draw = random.Random(config.seed)
 
     def run(policy: PreTrainedModel, prompt: str) -> Rollout:
+        draw = random.Random(random.getrandbits(64))  # checkpoints keep the state of the global generator
         return roll_out(PredictionAgent(policy, base.tokenizer, base.record), questions[prompt], draw)
 
     task = RolloutTask(list(questions), run, TEMPERATURE, (preview_error_file(traces),))
