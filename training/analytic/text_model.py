@@ -84,7 +84,11 @@ class TextModel:
         sample's lineage. Raises BadInput with too few labels."""
         pairs = [(sample, kernel) for sample in samples if (kernel := find_kernel(sample)) is not None]
         if len(pairs) < 2 * FOLDS:
-            raise BadInput("too few labels to learn from", remedy="profile more programs into the corpus")
+            raise BadInput(
+                "too few labels of HIP kernels to learn from",
+                cause=f"{len(pairs)} of {len(samples)} labels are of kernels whose text is known",
+                remedy="profile more HIP programs into the corpus",
+            )
         samples = [sample for sample, _ in pairs]
         rows = [kernel_features(s.text, kernel, s.arch, s.flags, s.device) for s, kernel in pairs]
         model = cls(tuple(sorted({name for row in rows for name in row})))
