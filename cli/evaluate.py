@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from hipsynth.cli.options import NamedPath, json_option, refuse_options
-from hipsynth.cli.output import print_json, print_note, print_remark
+from hipsynth.cli.output import prepare_file, print_json, print_note, print_remark
 from hipsynth.core.errors import BadInput, UsageError
-from hipsynth.core.files import require_writable
 
 if TYPE_CHECKING:
     from hipsynth.training.evaluation.evaluate import Evaluation
@@ -65,10 +64,10 @@ def command(
     baselines are fitted on the model's training samples. The default predictor is scored on every kernel of a run, a
     language model on the heaviest one, which is what it answers for.
     """
-    from hipsynth.training.analytic.predict import SHIPPED
     from hipsynth.training.analytic.preview_journal import PREVIEWS, PreviewJournal
     from hipsynth.training.evaluation.evaluate import (
         EVALUATION,
+        Messages,
         evaluate_model,
         evaluation_table,
         load_evaluated,
@@ -76,14 +75,11 @@ def command(
     )
 
     model, corpus = _read_paths(paths)
-    if out is not None:
-        require_writable(out / EVALUATION)
+    prepare_file(out / EVALUATION if out is not None else None)
     samples = load_evaluated(corpus, model, backend, print_remark)
     journal = PreviewJournal(out / PREVIEWS) if out is not None else None
-    evaluation = evaluate_model(
-        open_predictor(model, journal), samples,
-        free_samples=free_samples, share=share, note=print_note, remark=print_remark, journal=journal,
-    )  # fmt: skip
+    messages, predictor = Messages(print_note, print_remark), open_predictor(model, journal)
+    evaluation = evaluate_model(predictor, samples, free_samples=free_samples, share=share, messages=messages)
     if out is not None and journal is not None:
         _write_evaluation(evaluation, out)
         journal.remove_file()
@@ -91,16 +87,18 @@ def command(
         print_json(evaluation.document)
     else:
         click.echo(evaluation_table(evaluation.document) + (f"\n\nFigures and numbers: {out}" if out else ""))
-    if model.resolve() != SHIPPED.resolve():
-        _save_with_model(evaluation, model)
+    _save_with_model(evaluation, model)
 
 
 def _save_with_model(evaluation: Evaluation, model: Path) -> None:
-    """Writes the numbers into the model's folder, which reports read; one that cannot be written to stays without."""
+    """Writes the numbers into the model's folder, which reports read, unless it is the shipped one's or cannot be
+    written to."""
+    from hipsynth.training.analytic.predict import SHIPPED
     from hipsynth.training.evaluation.evaluate import save_evaluation
 
     try:
-        save_evaluation(evaluation, model)
+        if model.resolve() != SHIPPED.resolve():
+            save_evaluation(evaluation, model)
     except BadInput as error:
         print_remark(f"the model's folder does not get these numbers: {error.what}")
 

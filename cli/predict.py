@@ -27,6 +27,7 @@ from hipsynth.library.arguments import with_defines
 
 if TYPE_CHECKING:
     from hipsynth.core.program import Program
+    from hipsynth.training.analytic.batch import Variant
     from hipsynth.training.analytic.predict import AnalyticPredictor, LaunchAssumptions
     from hipsynth.training.models.documents import (
         FailedExecution,
@@ -138,16 +139,15 @@ def command(
     flags = _check_builds(flags, defines)
     questions = [(arch, flag_text, device) for arch, device in targets for flag_text in flags]
     check_swept_names(program.text, question, sweeps)
-    is_chosen = bool(arguments or grid or block or values or sweeps or listed)
-    if lacks_main(program.text) and not is_text_model and not is_chosen:
+    if lacks_main(program.text) and not (is_text_model or arguments or grid or block or values or sweeps or listed):
         click.echo(f"note: {HOW_TO_CHOOSE}", err=True)
     if sweeps or listed is not None:
         if check or defer or why or (model is not None and not is_analytic(model)) or (sweeps and listed is not None):
             raise UsageError("variants are predicted by the default predictor alone", remedy="drop the other options")
+        variants = _list_variants(questions, question, sweeps, listed, defines)
         with processor_time_limit(timeout):
             try:
-                predictor = open_analytic(model)
-                return _predict_variants(program, questions, question, sweeps, listed, defines, predictor, as_json)
+                return _predict_variants(program, variants, open_analytic(model), as_json)
             except CompileFailed as failure:
                 raise failure.name_source(file.name) from None
     if model is not None and not is_analytic(model):
@@ -239,25 +239,28 @@ def _shipped_agent() -> Path:
     return SHIPPED_AGENT
 
 
-def _predict_variants(
-    program: Program,
+def _list_variants(
     builds: list[tuple[str, str, str]],
     question: LaunchAssumptions,
     sweeps: tuple[str, ...],
     listed: Path | None,
     defines: Sequence[str],
-    predictor: AnalyticPredictor,
-    as_json: bool,
-) -> int:
-    from hipsynth.training.analytic.batch import predict_variants
-    from hipsynth.training.analytic.prediction_text import variant_lines
+) -> list[Variant]:
+    """The variants of the sweeps or of a file, whose flags get the macros. Raises UsageError, BadInput."""
     from hipsynth.training.analytic.variants import from_file, sweep_variants
 
     if listed is None:
-        wanted = sweep_variants(sweeps, builds, question)
-    else:
-        wanted = from_file(listed, builds, question, lambda flags: with_defines(flags, defines))
-    answers = [answer.document() for answer in predict_variants(predictor, program.text, wanted)]
+        return sweep_variants(sweeps, builds, question)
+    return from_file(listed, builds, question, lambda flags: with_defines(flags, defines))
+
+
+def _predict_variants(
+    program: Program, variants: Sequence[Variant], predictor: AnalyticPredictor, as_json: bool
+) -> int:
+    from hipsynth.training.analytic.batch import predict_variants
+    from hipsynth.training.analytic.prediction_text import variant_lines
+
+    answers = [answer.document() for answer in predict_variants(predictor, program.text, variants)]
     if as_json:
         for answer in answers:
             click.echo(json.dumps(to_json(answer)))

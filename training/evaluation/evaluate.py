@@ -56,6 +56,18 @@ Predicted = list[dict[str, float | None]]
 Note = Callable[[str], None]
 
 
+def _ignore_message(text: str) -> None:
+    """Ignores a message."""
+
+
+@dataclass(frozen=True)
+class Messages:
+    """What hears of an evaluation: `note` its progress, `remark` what is to be known of its result."""
+
+    note: Note = _ignore_message
+    remark: Note = _ignore_message
+
+
 @dataclass
 class Evaluation:
     """`document` is what `synth evaluate --json` prints; samples and predictions are for figures and reports."""
@@ -72,25 +84,21 @@ def evaluate_model(
     free_samples: int = FREE_SAMPLES,
     share: float = 1.0,
     disassemble: Disassemble | None = None,
-    note: Note | None = None,
-    remark: Note | None = None,
-    journal: PreviewJournal | None = None,
+    messages: Messages | None = None,
 ) -> Evaluation:
     """Scores a predictor on the held-out parts of `samples`.
 
     `lineage` is leak-free; `random` holds out single samples whose programs were trained on under other names or
     flags, like the paper's test set; for the others see training.data.dataset. Samples that the model was trained
     on are excluded from every split. `share`: of the held-out programs, those that are scored. The baselines are fitted
-    on the model's training samples, if the corpus has them. `note` receives progress messages, `remark` what is to be
-    known of the result. `journal`: for the previews of the baseline beside a language model. Raises BadInput if nothing
-    is held out.
+    on the model's training samples, if the corpus has them. Raises BadInput if nothing is held out.
     """
-    report, mark = note or (lambda _: None), remark or (lambda _: None)
+    messages = messages or Messages()
     train, parts, excluded = held_out(predictor.path, samples)
     held_out_samples = sum(map(len, parts.values()))
     parts = {name: [s for s in part if hash_share(f"scored:{s.program_id}") < share] for name, part in parts.items()}
     if not train:
-        mark("none of the model's training samples is in this corpus: no baselines")
+        messages.remark("none of the model's training samples is in this corpus: no baselines")
     if not any(parts.values()):
         if held_out_samples:
             problem = f"--share {share:g} leaves none of the {held_out_samples} held-out samples to test"
@@ -99,11 +107,11 @@ def evaluate_model(
     by_model: dict[str, Predicted] = {}
     valid: dict[str, tuple[float | None, int]] = {}
     for name, part in parts.items():
-        report(f"model: {len(part)} samples of split {name}")
+        messages.note(f"model: {len(part)} samples of split {name}")
         by_model[name] = predictor.predict(part)
         valid[name] = predictor.valid_share(part[:free_samples])
-    baselines = _choose_baselines(predictor, disassemble, journal) if train else []
-    predicted = {"model": by_model, **_predict_with_baselines(baselines, train, parts, report, mark)}
+    baselines = _choose_baselines(predictor, disassemble) if train else []
+    predicted = {"model": by_model, **_predict_with_baselines(baselines, train, parts, messages)}
     record = predictor.record
     document = EvaluationDocument(
         model=EvaluatedModel(str(predictor.path), record["base"], str(record["config"]["name"])),
@@ -120,12 +128,10 @@ def evaluate_model(
     return Evaluation(document, parts, predicted)
 
 
-def _choose_baselines(
-    predictor: ScoredPredictor, disassemble: Disassemble | None, journal: PreviewJournal | None
-) -> list[Baseline]:
+def _choose_baselines(predictor: ScoredPredictor, disassemble: Disassemble | None) -> list[Baseline]:
     baselines: list[Baseline] = all_baselines(disassemble)
-    if disassemble is None and not isinstance(predictor, ScoredAnalyticPredictor):
-        baselines.append(AnalyticBaseline(journal=journal))
+    if disassemble is None and isinstance(predictor, ScoredLanguageModel):
+        baselines.append(AnalyticBaseline(journal=predictor.journal))
     return baselines
 
 
@@ -133,17 +139,16 @@ def _predict_with_baselines(
     baselines: Sequence[Baseline],
     train: Sequence[LabelledSample],
     parts: Mapping[str, Sequence[LabelledSample]],
-    report: Note,
-    remark: Note,
+    messages: Messages,
 ) -> dict[str, dict[str, Predicted]]:
     """Fits each baseline that these samples suffice for; baseline -> split -> predictions."""
     predicted = {}
     for baseline in baselines:
-        report(f"baseline: {baseline.name}")
+        messages.note(f"baseline: {baseline.name}")
         try:
             baseline.fit(train)
         except BadInput as error:
-            remark(f"left out: {baseline.name}: {error.what}")
+            messages.remark(f"left out: {baseline.name}: {error.what}")
             continue
         predicted[baseline.name] = {name: baseline.predict(part) for name, part in parts.items()}
     return predicted
@@ -181,10 +186,11 @@ class ScoredPredictor(Protocol):
 
 
 class ScoredLanguageModel:
-    """A language model, which reads the source alone."""
+    """A language model, which reads the source alone. `journal`: for the previews of the baseline beside it."""
 
-    def __init__(self, predictor: Predictor) -> None:
+    def __init__(self, predictor: Predictor, journal: PreviewJournal | None = None) -> None:
         self.predictor, self.path, self.record = predictor, predictor.path, predictor.record
+        self.journal = journal
 
     def predict(self, samples: Sequence[LabelledSample]) -> Predicted:
         return [read_answer_values(a) for a in self.predictor.answers([(s.text, s.arch, s.flags) for s in samples])]
@@ -276,7 +282,7 @@ def open_predictor(model: Path, journal: PreviewJournal | None = None) -> Scored
     BadInput if it is damaged."""
     if (model / PREDICTOR).exists() and (record := model_record(model)) is not None:
         return ScoredAnalyticPredictor(model, record, journal)
-    return ScoredLanguageModel(Predictor.load(model))
+    return ScoredLanguageModel(Predictor.load(model), journal)
 
 
 def _score_splits(

@@ -100,6 +100,7 @@ def _select_rows(rows: pa.Table, column: str, values: Collection[str]) -> pa.Tab
 def _measure_accuracy(corpus: Path, model: Path, backend: str | None, note: Note | None) -> ModelAccuracy:
     """The evaluation of a model on a corpus: the saved one if it is of both, else a new one."""
     from hipsynth.training.evaluation.evaluate import (
+        Messages,
         evaluate_model,
         evaluation_fingerprint,
         load_evaluated,
@@ -120,7 +121,7 @@ def _measure_accuracy(corpus: Path, model: Path, backend: str | None, note: Note
         pass
     if record is None:
         Predictor.load(model)  # raises MissingDependency with a remedy
-    save_evaluation(evaluate_model(open_predictor(model), samples, note=note), model)
+    save_evaluation(evaluate_model(open_predictor(model), samples, messages=Messages(note) if note else None), model)
     document, rows = read_evaluation(model)
     return ModelAccuracy(document, rows, samples)
 
