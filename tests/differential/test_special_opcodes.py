@@ -289,6 +289,29 @@ def test_gpr_index_mode_displaces_vector_registers() -> None:
     assert (after.v[9] == 3).all()
 
 
+def test_a_source_that_is_the_destination_moves_with_it() -> None:
+    """CDNA3 ISA, section 6.6.2: v_fmac reads its sum where it writes it."""
+    w = Wave()
+    w.s[2] = 4
+    w.floats(10, 2.0), w.floats(14, 100.0), w.floats(1, 2.0), w.floats(2, 2.0)
+    after = w.run("s_set_gpr_idx_on s2, gpr_idx(DST)\nv_fmac_f32 v10, v1, v2\ns_set_gpr_idx_off")
+    assert (after.as_floats(14) == 104).all() and (after.as_floats(10) == 2).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "constant"),
+    [
+        ("v_pk_add_u16 v3, v1, 1.0", 0x3F800000), ("v_pk_max_u16 v3, v1, 2.0", 0x40000000),
+        ("v_pk_mad_i16 v3, v2, v1, -1.0", 0xBF800000), ("v_pk_lshrrev_b16 v3, 0, 0.5", 0x3F000000),
+        ("v_pk_add_f16 v3, v1, 1.0", 0x3C00),
+    ],
+)  # fmt: skip
+def test_packed_integers_read_a_float_as_its_32_bits(text: str, constant: int) -> None:
+    """As LLVM emits it: `add <2 x i16> %v, <i16 0, i16 16256>` is v_pk_add_u16 with 1.0, and halves have their own."""
+    after = Wave().run(text)
+    assert (after.v[3] == constant).all()
+
+
 def test_saveexec_and_carry_chain() -> None:
     w = Wave()
     w.v[1], w.v[2], w.v[3], w.v[4] = 0xFFFFFFFF, 1, LANE, 0

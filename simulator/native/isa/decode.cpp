@@ -25,14 +25,14 @@ const OpInfo& refused_op() {
 
 Type type_of(std::string_view t) {
   static const std::unordered_map<std::string_view, Type> kTypes = {
-      {"b16", Type::b16},     {"u16", Type::b16},       {"i16", Type::b16},      {"h16", Type::f16},
-      {"f16", Type::f16},     {"f16s", Type::f16},      {"pk_f16s", Type::pk16}, {"b32", Type::b32},
-      {"u32", Type::b32},     {"i32", Type::b32},       {"f32bits", Type::f32},  {"f32", Type::f32},
-      {"f64bits", Type::f64}, {"b64", Type::b64},       {"u64", Type::b64},      {"i64", Type::i64},
-      {"f64", Type::f64},     {"b128", Type::b128},     {"pk_f16", Type::pk16},  {"pk_u16", Type::pk16},
-      {"pk_i16", Type::pk16}, {"pk_bf16", Type::pkb16}, {"pk_f32", Type::pk32},  {"pk_b32", Type::pk32},
-      {"mask", Type::mask},   {"mix", Type::mix},       {"mat", Type::mat},      {"mx", Type::mx},
-      {"acc", Type::acc},     {"quad", Type::acc},      {"wide", Type::wide},    {"addr", Type::addr},
+      {"b16", Type::b16},      {"u16", Type::b16},       {"i16", Type::b16},      {"h16", Type::f16},
+      {"f16", Type::f16},      {"f16s", Type::f16},      {"pk_f16s", Type::pk16}, {"b32", Type::b32},
+      {"u32", Type::b32},      {"i32", Type::b32},       {"f32bits", Type::f32},  {"f32", Type::f32},
+      {"f64bits", Type::f64},  {"b64", Type::b64},       {"u64", Type::b64},      {"i64", Type::i64},
+      {"f64", Type::f64},      {"b128", Type::b128},     {"pk_f16", Type::pk16},  {"pk_u16", Type::pki16},
+      {"pk_i16", Type::pki16}, {"pk_bf16", Type::pkb16}, {"pk_f32", Type::pk32},  {"pk_b32", Type::pk32},
+      {"mask", Type::mask},    {"mix", Type::mix},       {"mat", Type::mat},      {"mx", Type::mx},
+      {"acc", Type::acc},      {"quad", Type::acc},      {"wide", Type::wide},    {"addr", Type::addr},
       {"saddr", Type::saddr}};
   return kTypes.at(t);
 }
@@ -409,7 +409,8 @@ Signature parse_signature(const OpInfo& op) {
       token = token.substr(0, digits);
     }
     if (!token.empty()) spec.type = type_of(token);
-    sig.packed |= spec.type == Type::pk16 || spec.type == Type::pkb16 || spec.type == Type::pk32;
+    sig.packed |=
+        spec.type == Type::pk16 || spec.type == Type::pki16 || spec.type == Type::pkb16 || spec.type == Type::pk32;
     sig.mix |= spec.type == Type::mix;
     if (spec.slot == Slot::dst) {
       sig.has_result = true;

@@ -48,7 +48,8 @@ bool mx_ok(const Inst& in, Slot slot, const Operand& o) {
 }
 
 bool one_row(Type t) {
-  return t == Type::b32 || t == Type::f32 || t == Type::b16 || t == Type::f16 || t == Type::pk16 || t == Type::pkb16;
+  return t == Type::b32 || t == Type::f32 || t == Type::b16 || t == Type::f16 || t == Type::pk16 || t == Type::pki16 ||
+         t == Type::pkb16;
 }
 
 // Widths of ALU operands; wide types were already checked during parsing.

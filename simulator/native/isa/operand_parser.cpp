@@ -109,7 +109,8 @@ bool is_wide(Type t) {
 }
 bool is_half(Type t) { return t == Type::b16 || t == Type::f16 || t == Type::pk16; }
 
-// A decimal integer is an inline constant (sign extended); a hexadecimal one is a 32-bit literal.
+// A decimal integer is an inline constant (sign extended); a hexadecimal one is a 32-bit literal. A float is one of the
+// operand's width; packed integers get the 32 bits of the single-precision one (LLVM: getInlineEncodingV216).
 bool parse_constant(std::string_view s, Type type, Operand& out) {
   out.kind = OperandKind::constant;
   out.dwords = 1;
@@ -168,6 +169,7 @@ bool width_fits(Type type, const Operand& o) {
     case Type::f16:
     case Type::f32:
     case Type::pk16:
+    case Type::pki16:
     case Type::pkb16:
     case Type::mix:
       return o.dwords == 1;

@@ -60,7 +60,9 @@ void execute_indexed(Wave& w, const Inst& in) {
   // range has no effect.
   Inst moved = in;
   for (int k = 0; k < 3; ++k) {
-    if (!displace(w, moved.src[k], k)) moved.src[k].reg = 0;
+    // A source that is the destination, too (v_mac, v_fmac), moves with it (CDNA3 ISA, section 6.6.2).
+    const bool tied = k == 2 && std::string_view(in.op->signature).find("c=d") != std::string_view::npos;
+    if (!displace(w, moved.src[k], tied ? 3 : k)) moved.src[k].reg = 0;
   }
   if (displace(w, moved.dst, 3)) moved.fn(w, moved);
 }

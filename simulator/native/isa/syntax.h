@@ -20,6 +20,7 @@ enum class Type : uint8_t {
   f64,
   i64,
   pk16,
+  pki16,
   pkb16,
   pk32,
   mask,
