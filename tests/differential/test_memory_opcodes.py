@@ -12,7 +12,7 @@ import needs
 import numpy as np
 import pytest
 from alu_cases import EDGES_F16, EDGES_F32, EDGES_F64, EDGES_INT, same
-from exact_floats import F32, flush
+from exact_floats import F32, F64, FloatFormat, decode, flush
 from pcode import PcodeEvaluator, opcode_texts
 from pcode_parser import Parser
 
@@ -188,6 +188,20 @@ def packed_sum(kind: str, a: int, b: int) -> int:
     return out
 
 
+def choose_number(a: int, b: int, fmt: FloatFormat, largest: bool) -> int:
+    """The minimum or maximum of two floats, as the ISA's section 9.2.3 (CDNA3) and LLVM's atomicrmw say and the
+    pseudo-code does not: a number wins over a NaN, unless that signals, and -0 < +0."""
+    quiet = 1 << (fmt.precision - 2)
+    nans = [code for code in (a, b) if decode(code, fmt).kind == "nan"]
+    if signalling := [code for code in nans if not code & quiet]:
+        return signalling[0] | quiet
+    if nans:
+        return b if a in nans else a
+    form = ("<I", "<f") if fmt is F32 else ("<Q", "<d")
+    ordered = sorted((a, b), key=lambda c: (struct.unpack(form[1], struct.pack(form[0], c))[0], -(c & fmt.sign_bit)))
+    return ordered[largest]
+
+
 def oracle(row: OpcodeRow) -> Any:
     """(memory, DATA, DATA2) -> new memory, as bit patterns."""
     if "pk_add" in row.mem.op:
@@ -201,6 +215,9 @@ def oracle(row: OpcodeRow) -> Any:
             return m
 
         return exchange
+    if (extreme := re.fullmatch(r"(min|max)_f(32|64)", row.mem.op)) is not None:
+        fmt = F32 if extreme[2] == "32" else F64
+        return lambda m, a, _: choose_number(m, a, fmt, extreme[1] == "max")
     known = pseudo_code()
     name = row.name if row.name in known else row.name.replace("_rtn", "")
     program = Parser(new_value(name)).block("")

@@ -1,6 +1,7 @@
 #include "execute/atomics.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -82,14 +83,25 @@ template <class T>
 T compare_swap(T a, T b, T c) {
   return a == c ? b : a;
 }
-// As documented: if a NaN makes the comparison false, the old value remains.
+// A number wins over a quiet NaN, a signalling one is stored quieted, and -0 < +0 (CDNA3 ISA, section 9.2.3).
+template <class T>
+T choose_number(T a, T b, bool first) {
+  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  constexpr Bits kQuiet = Bits{1} << (sizeof(T) == 4 ? 22 : 51);
+  for (const T x : {a, b}) {
+    const Bits code = std::bit_cast<Bits>(x);
+    if (std::isnan(x) && !(code & kQuiet)) return std::bit_cast<T>(code | kQuiet);
+  }
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) ? b : a;
+  return first ? a : b;
+}
 template <class T>
 T fmin_op(T a, T b, T) {
-  return b < a ? b : a;
+  return choose_number(a, b, a < b || (a == b && std::signbit(a)));
 }
 template <class T>
 T fmax_op(T a, T b, T) {
-  return b > a ? b : a;
+  return choose_number(a, b, a > b || (a == b && !std::signbit(a)));
 }
 template <class T>
 T wrap_op(T a, T b, T c) {
@@ -125,6 +137,8 @@ uint64_t apply(void* p, uint64_t data, uint64_t compare) {
   return modify<T>(p, data, compare, op);
 }
 
+std::atomic<uint64_t> dispatches = 0;  // since the start
+
 // A sum in memory as it was left there, and what rounding it lost.
 template <class T, class Wide>
 struct ExactSum {
@@ -136,6 +150,11 @@ template <class T, bool flushes = false>
 T add_exactly(void* p, T old, T more) {
   using Wide = std::conditional_t<sizeof(T) == 4, double, long double>;
   thread_local std::unordered_map<const void*, ExactSum<T, Wide>> sums;
+  thread_local uint64_t dispatch = 0;
+  if (const uint64_t now = dispatches.load(std::memory_order_relaxed); dispatch != now) {
+    sums.clear();
+    dispatch = now;
+  }
   auto& sum = sums[p];
   if (sum.left != old) sum.lost = 0;  // something else was stored there
   const Wide exact = static_cast<Wide>(old) + sum.lost + static_cast<Wide>(more);
@@ -210,6 +229,14 @@ AtomicFn find_atomic(MemOp op, bool flushes, bool exact_sums) {
     if (name == op) return fn;
   }
   return nullptr;
+}
+
+void begin_exact_sums() { ++dispatches; }
+
+AtomicFn find_flushing(AtomicFn fn) {
+  if (fn == AtomicFn{apply<float, add>}) return apply<float, add_flushed>;
+  if (fn == AtomicFn{apply_exactly<float>}) return apply_exactly<float, true>;
+  return fn;
 }
 
 bool commutes(MemOp op) {

@@ -15,6 +15,10 @@ using AtomicFn = uint64_t (*)(void* p, uint64_t data, uint64_t compare);
 // additions to a float or double in memory carry what rounding loses, so that memory holds the rounded sum in whatever
 // order.
 AtomicFn find_atomic(MemOp op, bool flushes, bool exact_sums = false);
+// Call before a dispatch: exact sums do not go on with what earlier dispatches lost at the same addresses.
+void begin_exact_sums();
+// The atomic that treats denormal floats as zeros in an add_f32; others as they are.
+AtomicFn find_flushing(AtomicFn fn);
 
 // Whether memory holds the same after several of these operations in any order.
 bool commutes(MemOp op);

@@ -95,6 +95,9 @@ void transpose_rows(uint32_t width, uint32_t dwords, uint64_t exec, const uint32
   });
 }
 
+// Two equal addresses are one access, with the first data alone (CDNA3 ISA, section 11.3.1).
+uint32_t count_addresses(const Inst& in) { return in.op->mem.two_addr && lane_base(in, 0) != lane_base(in, 1) ? 2 : 1; }
+
 void access_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
   const Inst& in = *s.inst;
   const MemDesc& m = in.op->mem;
@@ -104,7 +107,7 @@ void access_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
     std::copy_n(address, kLanes, own);
     address = own;
   }
-  const uint32_t addresses = m.two_addr ? 2 : 1;
+  const uint32_t addresses = count_addresses(in);
   const uint32_t bytes = m.two_addr ? m.elem_bytes : s.lane_bytes;
   uint64_t offset[kLanes];
   for (uint32_t which = 0; which < addresses; ++which) {
@@ -148,7 +151,9 @@ void atomic_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
   // ds_cmpst compares with its first data operand and stores the second one; ds_mskor uses the first as mask.
   const bool compare_first = m.compares();
   const uint32_t kept = m.op == MemOp::condxchg_b64 ? 0xfff8 : ~0u;
-  for (uint32_t which = 0; which < (m.two_addr ? 2u : 1u); ++which) {
+  const bool keeps_denormals = r.wave.mode.denorm_f32 == 3;  // which sums in the LDS obey (CDNA3 ISA, section 9.2.2)
+  const AtomicFn apply = keeps_denormals ? s.atomic : find_flushing(s.atomic);
+  for (uint32_t which = 0; which < count_addresses(in); ++which) {
     const uint32_t *first = operand_row(r.wave, in.src[1 + which]),
                    *second = m.two_addr ? nullptr : operand_row(r.wave, in.src[2]);
     uint32_t* result = operand_row(r.wave, in.dst, which * (bytes / 4));
@@ -162,7 +167,7 @@ void atomic_lds(Context& c, Resident& r, const Step& s, uint64_t exec) {
       uint64_t data = lane_value(first, lane, bytes), other = second ? lane_value(second, lane, bytes) : 0;
       if (compare_first) std::swap(data, other);
       if (c.accesses) c.accesses->use_lds(c, r, s, AccessLog::Use::atomic, offset[lane], bytes);
-      const uint64_t old = s.atomic(lds_pointer(c, r, s, lane, offset[lane], bytes), data, other);
+      const uint64_t old = apply(lds_pointer(c, r, s, lane, offset[lane], bytes), data, other);
       if (result) set_lane_value(result, lane, bytes, old);
     }
   }
@@ -230,7 +235,7 @@ void count_lds_cycles(Context& c, const Step& s, const LdsAccess& access) {
 
 uint8_t* lds_pointer(Context& c, Resident& r, const Step& s, uint32_t lane, uint64_t offset, uint32_t bytes) {
   std::vector<uint8_t>& lds = r.group->lds;
-  if (offset + bytes <= lds.size()) return lds.data() + offset;
+  if (bytes <= lds.size() && offset <= lds.size() - bytes) return lds.data() + offset;
   out_of_bounds_in_lds(c, r, s, {"LDS access", offset, bytes, static_cast<int>(lane), FaultMemory::lds});
   c.dropped = {};
   return c.dropped.data();
