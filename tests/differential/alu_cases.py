@@ -295,10 +295,7 @@ def _root(v: V, reciprocal: bool) -> V:
 def _without_denormals(fn: Callable[[V], V]) -> Callable[[V], V]:
     """The approximate f32 functions read and give zeros for denormals."""
 
-    def flushed(v: V) -> V:
-        return V(v.bits & 0x80000000, "f", 32) if v.bits & 0x7F800000 == 0 else v
-
-    return lambda v: flushed(fn(flushed(v)))
+    return lambda v: _flush_bits(fn(_flush_bits(v)))
 
 
 def _reciprocal(v: V) -> V:
@@ -389,16 +386,26 @@ def _extreme(largest: bool, width: int) -> Callable[[V, V, V], V]:
     return run
 
 
-def _dot2_bf16(start_last: bool) -> Callable[[V, V, V], V]:
-    """The published steps, each rounded to f32."""
+def _flush_bits(v: V) -> V:
+    return V(v.bits & 0x80000000, "f", 32) if v.bits & 0x7F800000 == 0 else v
+
+
+def _half(bits: int) -> float:
+    return float(V(bits & (0xFFFF if bits & 0x7C00 else 0x8000), "f", 16).number)
+
+
+def _dot2(read: Callable[[int], float], start_last: bool) -> Callable[[V, V, V], V]:
+    """The published steps, each rounded to f32. `read`: a value of 16 bits, denormals as zeros, as those of the sum are
+    (CDNA3 ISA, section 6.4)."""
 
     def run(a: V, b: V, c: V) -> V:
-        products = [(_bf16(a.bits), _bf16(b.bits)), (_bf16(a.bits >> 16), _bf16(b.bits >> 16))]
-        total = 0.0 if start_last else float(V(c.bits, "f", 32).number)
+        products = [(read(a.bits), read(b.bits)), (read(a.bits >> 16), read(b.bits >> 16))]
+        start = float(_flush_bits(V(c.bits, "f", 32)).number)
+        total = 0.0 if start_last else start
         for n, (x, y) in enumerate(products):
             bits = make(x * y, "f", 32).bits if start_last and n == 0 else fma_bits(x, y, total, 32)
             total = float(V(bits, "f", 32).number)
-        return make(np.float32(total) + np.float32(_f(V(c.bits, "f", 32))), "f", 32) if start_last else V(bits, "f", 32)
+        return _flush_bits(make(np.float32(total) + np.float32(start), "f", 32) if start_last else V(bits, "f", 32))
 
     return run
 
@@ -482,8 +489,10 @@ HOST: dict[str, Callable[..., V]] = {
     "v_maximum3_f32": _extreme(True, 32),
     "v_pk_minimum3_f16": _extreme(False, 16),
     "v_pk_maximum3_f16": _extreme(True, 16),
-    "v_dot2_f32_bf16": _dot2_bf16(True),
-    "v_dot2c_f32_bf16": _dot2_bf16(False),
+    "v_dot2_f32_f16": _dot2(_half, False),
+    "v_dot2c_f32_f16": _dot2(_half, False),
+    "v_dot2_f32_bf16": _dot2(lambda bits: float(_flush_bits(V((bits & 0xFFFF) << 16, "f", 32)).number), True),
+    "v_dot2c_f32_bf16": _dot2(lambda bits: float(_flush_bits(V((bits & 0xFFFF) << 16, "f", 32)).number), False),
     "v_ashr_pk_i8_i32": _shifted_bytes(-128, 127),
     "v_ashr_pk_u8_i32": _shifted_bytes(0, 255),
 }

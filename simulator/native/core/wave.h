@@ -31,8 +31,8 @@ struct FpMode {
   bool dx10_clamp = true;
   bool ieee = true;
   bool fp16_ovfl = false;  // f16 overflow gives the largest finite value; conversions to fp8 saturate
-  // Not a field of MODE: matrix and dot instructions of gfx90a flush denormal 16-bit inputs and f32 results regardless
-  // of MODE (AMD: "MI200 MFMA behavior specifics"; gfx942 does not).
+  // Not a field of MODE: matrix instructions of gfx90a flush denormal 16-bit inputs and f32 results regardless of MODE
+  // (AMD: "MI200 MFMA behavior specifics"; gfx942 does not).
   bool flush_products = false;
   // Nor this: floats of 8 bits are those of the OCP, not the "fnuz" ones.
   bool ocp_fp8 = false;

@@ -273,14 +273,11 @@ inline float fma_f16(float a, float b, float c) {
 }
 
 inline float flush(float x) { return denormal(x) ? std::copysign(0.0f, x) : x; }
-// Two products of halves plus a float. `flush_products`: denormal halves, and a denormal sum before or after, become
-// zeros.
-inline float dot2_f16(float a0, float b0, float a1, float b1, float c, bool flush_products) {
-  const float least = flush_products ? 0x1p-14f : 0.0f;
-  const auto input = [least](float x) { return std::fabs(x) < least ? std::copysign(0.0f, x) : x; };
-  const float start = flush_products ? flush(c) : c;
-  const float sum = std::fma(input(a1), input(b1), std::fma(input(a0), input(b0), start));
-  return flush_products ? flush(sum) : sum;
+// Two products of halves plus a float. Denormal halves, and a denormal sum before or after, become zeros, whatever MODE
+// says (CDNA3 and CDNA4 ISA, section 6.4: V_DOT2).
+inline float dot2_f16(float a0, float b0, float a1, float b1, float c) {
+  const auto input = [](float x) { return std::fabs(x) < 0x1p-14f ? std::copysign(0.0f, x) : x; };
+  return flush(std::fma(input(a1), input(b1), std::fma(input(a0), input(b0), flush(c))));
 }
 // v_mad/v_mac f32: two roundings, denormals flushed regardless of MODE.
 inline float mad_f32(float a, float b, float c) { return flush(flush(flush(a) * flush(b)) + flush(c)); }
