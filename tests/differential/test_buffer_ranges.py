@@ -144,20 +144,20 @@ def test_swizzled_buffers_interleave_the_records(arch: str, field: int) -> None:
 
 @EVERY
 def test_the_lane_number_can_be_the_index(arch: str) -> None:
+    """Then nothing is out of range (CDNA3 ISA, section 9.1.5.1)."""
     _, got = run(arch, "buffer_load_dword v20, off, s[12:15], 0", offsets(), (12 << 16, 50, 1 << 23))
-    assert got[:, 0].tolist() == [1000 + 3 * i if i < 50 else 0 for i in range(LANES)]
+    assert got[:, 0].tolist() == [1000 + 3 * i for i in range(LANES)]
 
 
 @pytest.mark.parametrize("count", [3, 4])
 @pytest.mark.parametrize("records", [0, 100, 101, 256, 260, 2000])
 def test_wide_loads_into_the_lds_check_each_dword(count: int, records: int) -> None:
-    """gfx950 alone loads 12 or 16 bytes of each lane; what is outside is stored as 0."""
+    """gfx950 alone loads 12 or 16 bytes of each lane, each to 16 of its own; what is outside is stored as 0."""
     size = 4 * count
     text = "v_mov_b32 v4, 77\nv_lshlrev_b32 v5, 4, v0\n"
     text += "".join(f"ds_write_b32 v5, v4 offset:{4 * k}\n" for k in range(4))
     text += "s_waitcnt lgkmcnt(0)\ns_mov_b32 m0, 0\n"
     text += f"buffer_load_dwordx{count} v2, s[12:15], 0 offen lds\ns_waitcnt vmcnt(0)\n"
-    text += f"v_mul_u32_u24 v5, {size}, v0\n"
     text += "".join(f"ds_read_b32 v{20 + k}, v5 offset:{4 * k}\n" for k in range(count)) + "s_waitcnt lgkmcnt(0)"
     at = offsets(8, size)
     _, got = run("gfx950", text, at, (0, records, 0))

@@ -84,7 +84,8 @@ def test_reads_that_transpose(name: str, width: int, dwords: int) -> None:
 @pytest.mark.parametrize("dwords", [3, 4])
 @pytest.mark.parametrize("space", ["global", "buffer"])
 def test_wide_loads_into_the_lds(space: str, dwords: int, base: int) -> None:
-    """M0 (which reaches all 160 KB) + the immediate + the lane's number times the size of its element."""
+    """M0 (which reaches all 160 KB) + the immediate + the lane's number times 16, of three dwords, too (CDNA4 ISA,
+    section 9.1.9)."""
     given = np.arange(4 * LANES, dtype=np.uint32).reshape(LANES, 4) + 1000
     load = f"global_load_lds_dwordx{dwords} v1, s[4:5]"
     if space == "buffer":
@@ -92,7 +93,7 @@ def test_wide_loads_into_the_lds(space: str, dwords: int, base: int) -> None:
             "s_mov_b32 s12, s4\ns_mov_b32 s13, s5\ns_mov_b32 s14, 0x400\ns_mov_b32 s15, 0\n"
             f"buffer_load_dwordx{dwords} v1, s[12:15], 0 offen lds"
         )
-    text = f"s_mov_b32 m0, {base:#x}\n{load}\ns_waitcnt vmcnt(0)\nv_mul_u32_u24 v3, {4 * dwords}, v0\n"
+    text = f"s_mov_b32 m0, {base:#x}\n{load}\ns_waitcnt vmcnt(0)\nv_lshlrev_b32 v3, 4, v0\n"
     text += f"v_add_u32 v3, {base:#x}, v3\nds_read_b{32 * dwords} v[20:{19 + dwords}], v3\n"
     got = run(text, given, lds_bytes=160 * 1024)
     assert np.array_equal(got[:, :dwords], given[:, :dwords])

@@ -372,6 +372,8 @@ def test_typed_buffers_of_halves_and_named_formats(form: str, named: bool) -> No
     got = device.download(out, 16 * LANES).view(np.uint16).reshape(LANES, 8)
     want = np.zeros((LANES, 4), np.uint16)
     want[: len(values)] = as_halves(form, as_read(form, values))
+    if named:  # the V# selects nothing, and what the format lacks is 0 (CDNA3 ISA, section 9.1.4)
+        want[:, components:] = 0
     assert (got[:, :4] == want).all()
     assert (got[:, 4] == 0x1234).all() and (named or (got[:, 5] == want[:, 0]).all())
     copied = device.download(target, values.nbytes).view(values.dtype).reshape(values.shape)

@@ -327,8 +327,11 @@ void texel_buffer(Context& c, Resident& r, const Step& s) {
   const Inst& in = *s.inst;
   const MemDesc& m = in.op->mem;
   TexelBuffer b = unpack_texel_buffer(&r.wave.sgpr[in.src[2].reg]);
-  if (m.op == MemOp::format_named)
+  if (m.op == MemOp::format_named) {
     b.format = {static_cast<DataFormat>(in.format & 15), static_cast<NumberFormat>(in.format >> 4)};
+    const uint32_t present = component_count(b.format);  // the resource selects nothing (CDNA3 ISA, 9.1.4)
+    for (uint32_t k = 0; k < 4; ++k) b.select[k] = static_cast<uint8_t>(k < present ? 4 + k : 0);
+  }
   const uint32_t bytes = texel_bytes(b.format);
   const bool store = m.kind == MemKind::store, integer = is_integer(b.format.number);
   const uint32_t* first = operand_row(r.wave, in.src[0]);
@@ -348,7 +351,7 @@ void texel_buffer(Context& c, Resident& r, const Step& s) {
     if (store && p) write_texel(b.format, v, p);
     const Texel raw = p && !store ? read_texel(b.format, p) : Texel{};
     for (uint32_t k = 0; !store && k < m.count; ++k)
-      set_buffer_component(m, data, lane, k, p ? selected(raw, b.select[k], integer) : 0, b.format.number);
+      set_buffer_component(m, data, lane, k, selected(raw, b.select[k], integer), b.format.number);
   }
   access.count(m.kind);
 }

@@ -117,6 +117,8 @@ void set(std::array<uint32_t, N>* words, uint32_t at, uint32_t bits, uint32_t va
 
 }  // namespace
 
+uint32_t component_count(TexelFormat f) { return layout(f).components; }
+
 uint32_t texel_bytes(TexelFormat f) {
   const Layout& l = layout(f);
   uint32_t bits = 0;

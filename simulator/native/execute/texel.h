@@ -45,6 +45,7 @@ struct TexelFormat {
 
 // Bytes of one texel, 0 for a format that does not exist.
 uint32_t texel_bytes(TexelFormat f);
+uint32_t component_count(TexelFormat f);
 // Four components as the instruction returns them: floats, or integers for uint and sint. Missing ones are 0, 0, 0, 1.
 std::array<uint32_t, 4> read_texel(TexelFormat f, const uint8_t* p);
 void write_texel(TexelFormat f, const std::array<uint32_t, 4>& value, uint8_t* p);

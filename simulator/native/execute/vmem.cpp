@@ -104,12 +104,13 @@ struct Resource {
 
 Resource read_resource(const Wave& w, const Operand& o) {
   const uint32_t* word = &w.sgpr[o.reg];
+  const bool add_tid = word[3] >> 23 & 1;  // the data format then holds more bits of the stride (CDNA3 ISA, table 45)
   return {word[0] | static_cast<uint64_t>(word[1] & 0xffff) << 32,
-          word[1] >> 16 & 0x3fff,
+          (word[1] >> 16 & 0x3fff) | (add_tid ? (word[3] >> 15 & 15) << 14 : 0),
           word[2],
           8u << (word[3] >> 21 & 3),
           (word[1] >> 31) != 0,
-          (word[3] >> 23 & 1) != 0};
+          add_tid};
 }
 
 // Swizzled buffers: every dword of every lane must be in the wave's own private memory (add_tid) or in an allocation.
@@ -136,6 +137,7 @@ void buffer_addresses(Context& c, Resident& r, const Step& s, const Operands& o,
   const uint64_t base = v.base + scalar_operand(r.wave, *o.soffset);
   // Without an index and swizzled addresses, a stride only spreads lines over the sets of the vL1D (bit 14 of it).
   const bool structured = v.stride != 0 && (in.idxen || v.add_tid || v.swizzle);
+  const bool unchecked = v.add_tid && !in.idxen;  // CDNA3 ISA, section 9.1.5.1
   const bool by_dwords =
       !structured && s.lane_bytes > 4 && in.op->mem.kind != MemKind::atomic;  // each dword is checked
   for (uint32_t i = 0; i < kLanes; ++i) {
@@ -148,7 +150,7 @@ void buffer_addresses(Context& c, Resident& r, const Step& s, const Operands& o,
       l->address[i] = base + index * v.stride + offset;
     }
     const bool inside = structured ? index < v.records : v.swizzle || offset + s.lane_bytes <= v.records;
-    if (inside) continue;
+    if (inside || unchecked) continue;
     l->dropped |= 1ull << i;
     l->inside[i] = by_dwords && offset < v.records ? static_cast<uint32_t>((v.records - offset) / 4) : 0;
     if (l->inside[i]) l->partial |= 1ull << i;
@@ -367,8 +369,8 @@ void atomic_lanes(Wave& w, const Step& s, const Operands& o, const Lanes& l) {
   if (result) for_lanes(l.dropped, [&](uint32_t lane) { set_lane_value(result, lane, bytes, 0); });
 }
 
-// Loads into the LDS: lane i's element is stored at M0 + offset + i times its size,
-// at least 4 (CDNA3 ISA, section 9.1.9); what is outside the buffer is stored as zero.
+// Loads into the LDS: lane i's element is stored at M0 + offset + i times its size, at least 4, and 16 for three dwords
+// (CDNA4 ISA, section 9.1.9); what is outside the buffer is stored as zero.
 void load_to_lds(Context& c, Resident& r, const Step& s, const Lanes& l) {
   const uint64_t base = lds_base(c.arch, r.wave) + static_cast<uint64_t>(s.inst->imm);
   for (uint64_t rest = l.exec | l.dropped | l.partial; rest; rest &= rest - 1) {
@@ -382,7 +384,7 @@ void load_to_lds(Context& c, Resident& r, const Step& s, const Lanes& l) {
       std::memcpy(value, p, inside);
     }
     const uint32_t bytes = std::max<uint32_t>(s.lane_bytes, 4);
-    const uint64_t offset = base + uint64_t{lane} * bytes;
+    const uint64_t offset = base + uint64_t{lane} * (bytes == 12 ? 16 : bytes);
     if (c.accesses) c.accesses->use_lds(c, r, s, AccessLog::Use::write, offset, bytes);
     std::memcpy(lds_pointer(c, r, s, lane, offset, bytes), value, bytes);
   }
