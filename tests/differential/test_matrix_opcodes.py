@@ -126,6 +126,19 @@ def test_broadcast_of_a_blocks() -> None:
     assert (d == 2 * np.einsum("bik,bjk->bij", shared, b)).all()
 
 
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
+def test_doubles_have_no_broadcast(arch: str) -> None:
+    """CDNA3 ISA, section 7.1.5: f64 instructions ignore cbsz and abid."""
+    rng, w = np.random.default_rng(7), Wave(96)
+    w.v[A : A + 4] = (
+        rng.normal(size=(2, LANES)).view(np.uint32).reshape(2, LANES, 2).transpose(0, 2, 1).reshape(4, LANES)
+    )
+    name = "v_mfma_f64_4x4x4f64" if arch == "gfx90a" else "v_mfma_f64_4x4x4_4b_f64"
+    line = f"{name} v[{D}:{D + 1}], v[{A}:{A + 1}], v[{A + 2}:{A + 3}], 0"
+    plain, shared = (w.run(line + suffix, arch).v[D : D + 2] for suffix in ("", " cbsz:1 abid:1"))
+    assert plain.any() and (plain == shared).all()
+
+
 @pytest.mark.parametrize("choice", ["", " cbsz:0 abid:1", " cbsz:1 abid:1"])
 @pytest.mark.parametrize("name", SPARSE)
 def test_sparse_product(name: str, choice: str) -> None:

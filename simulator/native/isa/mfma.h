@@ -249,9 +249,10 @@ void mfma(Wave& w, const Inst& in) {
       for (int blk = 0; blk < kBlocks; ++blk) flush_rows<N>(acc[blk], M);
     }
   }
-  const int share = (1 << in.cbsz) - 1;
+  const int cbsz = kDouble ? 0 : in.cbsz;  // which f64 instructions ignore (CDNA3 ISA, section 7.1.5)
+  const int share = (1 << cbsz) - 1;
   for (int blk = 0; blk < kBlocks; ++blk) {
-    const int ablk = ((blk & ~share) + (in.cbsz ? in.abid : blk & share)) % kBlocks;
+    const int ablk = ((blk & ~share) + (cbsz ? in.abid : blk & share)) % kBlocks;
     for (int i = 0; i < M; i += kTogether) {
       Row sum[kTogether];
       for (int t = 0; t < kTogether; ++t) sum[t] = acc[blk][i + t];
