@@ -8,6 +8,7 @@
 #include "core/sharing.h"
 #include "core/waits.h"
 #include "dispatch/labels_first.h"
+#include "execute/atomics.h"
 #include "timing/model.h"
 #include "timing/uncertainty.h"
 
@@ -166,6 +167,7 @@ Context Device::Impl::context(const Launch& launch, const LaunchPlan& plan, Kern
 // `proven`: an earlier equal dispatch has been counted or run, so that its decisive loads are known to read the same.
 Execution Device::Impl::execute(const Launch& launch, const LaunchPlan& plan, Footprint* out, bool count,
                                 const Repeat* proven) {
+  if (options.exact_sums) begin_exact_sums();
   const KernelKey key{launch.module->serial(), launch.kernel->entry};
   const bool functional_run = !count || !hierarchy;
   KernelSlice& slice = slices.try_emplace(key, program(*launch.module), *launch.kernel).first->second;
@@ -492,7 +494,8 @@ Dispatch Device::launch(const Launch& launch) {
   d.sampling.reused = 1;
   if (m.results_needed(d)) {
     Repeat* repeat = m.find_repeat(launch, plan);
-    m.run_functionally(launch, plan, repeat && !repeat->counted.empty() ? repeat : nullptr, &d);
+    const bool proven = repeat && !repeat->counted.empty() && Repeats::decides_as_before(*repeat);
+    m.run_functionally(launch, plan, proven ? repeat : nullptr, &d);
   }
   return d;
 }

@@ -61,7 +61,7 @@ const Counted* Repeats::match(Repeat& repeat, const Chooser::Memory& chooser, Hi
   if (repeat.counted.empty() || (hierarchy && !hierarchy->inherits_clean_l2())) return nullptr;
   if (!repeat.decisive.empty()) {
     if (!repeat.decisive_known) return nullptr;
-    if (fingerprint(repeat.decisive) != repeat.decisive_contents) {
+    if (!decides_as_before(repeat)) {
       forget(&repeat);
       ++repeat.decisive_changes;
       return nullptr;
@@ -83,6 +83,10 @@ const Counted* Repeats::match(Repeat& repeat, const Chooser::Memory& chooser, Hi
     if (known_end && c.lines_before == lines_now(*hierarchy)) return &c;
   }
   return nullptr;
+}
+
+bool Repeats::decides_as_before(const Repeat& repeat) {
+  return repeat.decisive.empty() || (repeat.decisive_known && fingerprint(repeat.decisive) == repeat.decisive_contents);
 }
 
 bool Repeats::holds_results(Repeat& repeat) {
