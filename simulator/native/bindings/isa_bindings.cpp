@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstring>
+#include <iterator>
 #include <stdexcept>
 
 #include "core/inst.h"
@@ -16,7 +17,8 @@ namespace hipsynth {
 namespace {
 
 constexpr const char* kUnits[] = {"valu", "salu", "flow", "smem", "vmem", "lds"};
-constexpr const char* kRates[] = {"full", "trans", "f64", "int64_mul", "mfma", "none"};
+constexpr const char* kRates[] = {"full", "packed", "trans", "f64", "int64_mul", "mfma", "none"};
+static_assert(std::size(kRates) == static_cast<size_t>(Rate::none) + 1);
 constexpr const char* kCounts[] = {"other",   "add_f16",   "mul_f16", "fma_f16", "trans_f16", "add_f32",   "mul_f32",
                                    "fma_f32", "trans_f32", "add_f64", "mul_f64", "fma_f64",   "trans_f64", "int32",
                                    "int64",   "cvt",       "mfma",    "branch",  "message",   "scalar"};

@@ -72,13 +72,6 @@ void Engine::record(Recorder* recorder) {
   buckets_.resize(recorder->buckets(), std::vector<Executed>(buckets_[0].size()));
 }
 
-uint64_t Engine::byte_address(uint32_t index) const {
-  const Code& code = launch_.module->code();
-  if (index >= code.insts.size())
-    return launch_.module->image_base() + code.insts.back().address + code.insts.back().size;
-  return launch_.module->image_base() + code.insts[index].address;
-}
-
 uint32_t Engine::index_at(Resident* r, const Step& s, uint64_t address) {
   const Code& code = launch_.module->code();
   const uint64_t offset = address - launch_.module->image_base() - code.base;
@@ -150,14 +143,14 @@ uint32_t Engine::next_pc(Resident* r, const Step& s, uint32_t pc) {
       return index_at(r, s, w.sgpr64(s.inst->src[0].reg));
     case Action::swap_pc: {
       const uint32_t to = index_at(r, s, w.sgpr64(s.inst->src[0].reg));
-      w.set_sgpr64(s.inst->dst.reg, byte_address(pc + 1));
+      w.set_sgpr64(s.inst->dst.reg, launch_.module->address_of(pc + 1));
       return to;
     }
     case Action::call:
-      w.set_sgpr64(s.inst->dst.reg, byte_address(pc + 1));
+      w.set_sgpr64(s.inst->dst.reg, launch_.module->address_of(pc + 1));
       return s.target;
     case Action::get_pc:
-      w.set_sgpr64(s.inst->dst.reg, byte_address(pc + 1));
+      w.set_sgpr64(s.inst->dst.reg, launch_.module->address_of(pc + 1));
       return pc + 1;
     default:
       return s.target;

@@ -133,7 +133,6 @@ class Engine {
   void abandon();
   void check_limits();
   void advance_round(bool ran);
-  uint64_t byte_address(uint32_t index) const;
   uint32_t index_at(Resident* r, const Step& s, uint64_t address);
   uint32_t next_pc(Resident* r, const Step& s, uint32_t pc);
 

@@ -203,7 +203,7 @@ void FunctionalEngine::Worker::run_wave(Resident* r) {
         pc = start - 1;  // the loop's increment then moves to the target
         break;
       case Action::get_pc:
-        w.set_sgpr64(s.inst->dst.reg, launch_.module->image_base() + launch_.module->code().insts[pc + 1].address);
+        w.set_sgpr64(s.inst->dst.reg, launch_.module->address_of(pc + 1));
         break;
       case Action::hop:
         pc = s.target - 1;
@@ -290,7 +290,7 @@ void FunctionalEngine::run_part(Worker* worker, uint64_t part) {
       if (worker->context().out_of_bounds.count) worker->out_of_bounds = std::min(worker->out_of_bounds, number);
     }
     worker->report();
-  } catch (const SimError&) {
+  } catch (...) {  // a SimError, or no memory is left
     const std::lock_guard<std::mutex> lock(mutex_);
     if (number < failure_.group) failure_ = {number, std::current_exception()};
     end_ = std::min<uint64_t>(end_, number);

@@ -279,6 +279,12 @@ std::vector<const KernelInfo*> Module::kernels() const {
   return all;
 }
 
+uint64_t Module::address_of(uint32_t instruction) const {
+  const std::vector<Inst>& insts = code_.insts;
+  const bool behind = instruction >= insts.size();
+  return image_base_ + (behind ? insts.back().address + insts.back().size : insts[instruction].address);
+}
+
 std::pair<uint64_t, uint64_t> Module::global(const std::string& symbol) const {
   const auto it = globals_.find(symbol);
   return it == globals_.end() ? std::pair<uint64_t, uint64_t>{0, 0} : it->second;

@@ -125,6 +125,7 @@ class Module {
   const std::vector<uint32_t>& functions() const { return functions_; }  // entry instruction of every function
   uint64_t serial() const { return serial_; }                            // unique among the modules of a process
   uint64_t image_base() const { return image_base_; }  // device address of the code object's address 0
+  uint64_t address_of(uint32_t instruction) const;     // device address; that of the end for one behind the last
   const std::vector<std::string>& printf_formats() const { return printf_formats_; }  // metadata "amdhsa.printf"
 
  private:

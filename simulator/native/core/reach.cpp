@@ -120,12 +120,16 @@ class Walk {
     return jump.src[0].kind == OperandKind::sgpr && jump.src[0].reg == kReturnAddress;
   }
 
+  static bool overlaps(const Operand& a, const Operand& b) { return a.reg < b.reg + 2 && b.reg < a.reg + a.dwords; }
+
   // Whether the address that a call goes to was formed by an s_getpc_b64 before it, in the same basic block.
   bool calls_formed_address(uint32_t call) const {
     const Operand& target = code_.insts[call].src[0];
     for (uint32_t i = call; i > 0 && call - i < kAddressWindow; --i) {
       const Action action = program_.steps[i - 1].action;
-      if (action == Action::get_pc && code_.insts[i - 1].dst.reg == target.reg) return true;
+      const Inst& in = code_.insts[i - 1];
+      if (action == Action::get_pc && in.dst.reg == target.reg) return true;
+      if (in.dst.kind == OperandKind::sgpr && in.op->adds == 0 && overlaps(in.dst, target)) return false;  // a load
       if (action == Action::branch || action == Action::branch_if || action == Action::swap_pc) return false;
     }
     return false;
