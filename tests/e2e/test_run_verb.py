@@ -261,21 +261,39 @@ def test_names_of_older_hip_headers_are_defined(tmp_path: Path) -> None:
 def test_device_code_across_files_is_linked_when_asked(tmp_path: Path) -> None:
     (tmp_path / "square.hip").write_text(
         "#include <hip/hip_runtime.h>\n__device__ int square(int x) { return x * x; }\n"
-        "static __global__ void change(int* p, int n) { *p += n; }\n"
-        "void plus(int* p, int n) { change<<<1, 1>>>(p, n); }\n"
+        "static __constant__ int more;\nstatic __managed__ int counted = 1;\n"
+        "static void set_more(int n) { (void)hipMemcpyToSymbol(HIP_SYMBOL(more), &n, 4); }\n"
+        "static __global__ void change(int* p, int n) { *p += n + more + counted; }\n"
+        "void plus(int* p, int n) { set_more(n); counted += 0; change<<<1, 1>>>(p, n); }\n"
     )
     (tmp_path / "main.hip").write_text(
         "#include <hip/hip_runtime.h>\nextern __device__ int square(int);\n"
-        "void plus(int*, int);\nstatic __global__ void change(int* p) { *p *= 3; }\n"
+        "void plus(int*, int);\nstatic __constant__ int more;\nstatic __managed__ int counted = 2;\n"
+        "static int set_more(int n) { return hipMemcpyToSymbol(HIP_SYMBOL(more), &n, 4); }\n"
+        "static __global__ void change(int* p) { *p *= counted + more; }\n"
         "__global__ void nine(int* p) { *p = square(3); }\n"
         "__global__ void less(int* p, int n) { __shared__ int s[9]; s[n] = *p; __syncthreads(); *p = s[n] - n; }\n"
-        "int main() { int *p, h = 0; if (hipMalloc(&p, 4) != hipSuccess) return 1; nine<<<1, 1>>>(p);\n"
-        "  less<<<1, 1>>>(p, 2); change<<<1, 1>>>(p); plus(p, 20);\n"
+        "int main() { int *p, h = 0; if (hipMalloc(&p, 4) || set_more(1) || counted != 2) return 1;\n"
+        "  nine<<<1, 1>>>(p); less<<<1, 1>>>(p, 2); change<<<1, 1>>>(p); plus(p, 20);\n"
         "  return hipMemcpy(&h, p, 4, hipMemcpyDeviceToHost) == hipSuccess ? h : 1; }\n"
     )
-    assert synth_run("main.hip", "square.hip", "--flags", "-O3 -fgpu-rdc", cwd=tmp_path).returncode == 41
+    assert synth_run("main.hip", "square.hip", "--flags", "-O3 -fgpu-rdc", cwd=tmp_path).returncode == 62
     done = synth_run("main.hip", "square.hip", cwd=tmp_path)
     assert done.returncode == 3 and "want --flags '-O3 -fgpu-rdc'" in done.stderr
+
+
+def test_each_file_has_managed_variables_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "other.hip").write_text(
+        "#include <hip/hip_runtime.h>\nstatic __managed__ int sum = 10;\n"
+        "static __global__ void count() { sum += 3; }\n"
+        "int other() { count<<<1, 1>>>(); (void)hipDeviceSynchronize(); return sum; }\n"
+    )
+    (tmp_path / "main.hip").write_text(
+        "#include <hip/hip_runtime.h>\nint other();\nstatic __managed__ int sum = 20;\n"
+        "static __global__ void count() { sum += 5; }\n"
+        "int main() { count<<<1, 1>>>(); const int theirs = other(); return theirs == 13 ? sum : 1; }\n"
+    )
+    assert synth_run("main.hip", "other.hip", cwd=tmp_path).returncode == 25
 
 
 WRITES = """#include <hip/hip_runtime.h>

@@ -18,10 +18,10 @@ Dim3 core_dim(const dim3& d) { return {d.x, d.y, d.z}; }
 // Stores the addresses of `__managed__` objects into the device-side pointer variables of a module.
 void bind_managed(Runtime& rt, const Module& module) {
   for (const auto& [shadow, variable] : rt.variables) {
-    if (variable.managed == nullptr) continue;
-    auto [address, size] = module.global(variable.name);
-    if (address != 0 && size >= sizeof(void*)) {
-      std::memcpy(reinterpret_cast<void*>(address), &variable.storage, sizeof(void*));
+    if (variable.managed == nullptr || rt.loaded_program(variable.module) != &module) continue;
+    const DeviceSymbol symbol = symbol_of(module, variable);
+    if (symbol.address != 0 && symbol.size >= sizeof(void*)) {
+      std::memcpy(reinterpret_cast<void*>(symbol.address), &variable.storage, sizeof(void*));
     }
   }
 }

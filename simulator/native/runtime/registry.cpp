@@ -35,7 +35,7 @@ struct ObjectFile {
 };
 
 // In programs of several files, the host object contains, in place of the embedded code object, its number and the
-// suffix of the file's internal symbols.
+// suffix of the file's internal kernels.
 constexpr char kNumberMagic[] = "hipsynth-code-object ";
 
 ObjectFile object_file(const FatBinaryWrapper* wrapper) {
@@ -52,6 +52,12 @@ std::vector<ObjectFile>& object_files() {
 }
 
 const ObjectFile& file_of(void** handle) { return object_files()[reinterpret_cast<size_t>(handle)]; }
+
+// The suffix of a file's internal variables, where `suffix` is that of its internal kernels.
+std::string variable_suffix(const std::string& suffix) {
+  constexpr std::string_view kKernels = ".intern.";
+  return suffix.starts_with(kKernels) ? ".static." + suffix.substr(kKernels.size()) : suffix;
+}
 
 }  // namespace
 
@@ -78,7 +84,8 @@ HIPSYNTH_EXPORT void __hipRegisterFunction(void** handle, const void* stub, char
 HIPSYNTH_EXPORT void __hipRegisterVar(void** handle, void* shadow, char*, char* name, int, size_t size, int, int) {
   Runtime& rt = Runtime::get();
   std::lock_guard<std::recursive_mutex> lock(rt.mutex);
-  rt.variables[shadow] = Variable{name, size, file_of(handle).code_object, nullptr, nullptr, {}};
+  const ObjectFile& file = file_of(handle);
+  rt.variables[shadow] = Variable{name, size, file.code_object, variable_suffix(file.suffix), nullptr, nullptr, {}};
 }
 
 HIPSYNTH_EXPORT void __hipRegisterManagedVar(void* handle, void** pointer, void* initial, const char* name, size_t size,
@@ -89,8 +96,9 @@ HIPSYNTH_EXPORT void __hipRegisterManagedVar(void* handle, void** pointer, void*
   std::memcpy(storage, initial, size);
   *pointer = storage;
   const auto* first = static_cast<const uint8_t*>(initial);
-  const size_t code_object = file_of(static_cast<void**>(handle)).code_object;
-  rt.variables[pointer] = Variable{name, size, code_object, pointer, storage, {first, first + size}};
+  const ObjectFile& file = file_of(static_cast<void**>(handle));
+  rt.variables[pointer] =
+      Variable{name, size, file.code_object, variable_suffix(file.suffix), pointer, storage, {first, first + size}};
 }
 
 HIPSYNTH_EXPORT void __hipRegisterTexture(void**, void*, char*, char*, int, int, int) {

@@ -172,6 +172,11 @@ Module& Runtime::program(size_t index) {
   return *module;
 }
 
+const Module* Runtime::loaded_program(size_t index) const {
+  const auto module = programs_.find(index);
+  return module == programs_.end() ? nullptr : module->second.get();
+}
+
 void Runtime::unload(hipModule_t module) {
   device->forget(*module->module);
   for (auto& [name, function] : module->functions) delete function;
@@ -179,15 +184,19 @@ void Runtime::unload(hipModule_t module) {
 }
 
 void Runtime::digest_variables() {
-  std::map<std::string, std::pair<const char*, size_t>> places;
+  std::map<std::pair<std::string, size_t>, std::pair<const char*, size_t>> places;  // by symbol and code object
   for (const auto& [shadow, variable] : variables) {
-    const auto module = programs_.find(variable.module);
+    const Module* module = loaded_program(variable.module);
+    const DeviceSymbol symbol = module != nullptr ? symbol_of(*module, variable) : DeviceSymbol{};
     const char* place = static_cast<const char*>(variable.storage);
-    if (place == nullptr && module != programs_.end() && module->second)
-      place = reinterpret_cast<const char*>(module->second->global(variable.name).first);
-    if (place != nullptr) places[variable.name] = {place, variable.size};
+    if (place == nullptr) place = reinterpret_cast<const char*>(symbol.address);
+    const std::string& name = symbol.address != 0 ? symbol.name : variable.name;
+    if (place != nullptr) places[{name, variable.module}] = {place, variable.size};
   }
-  for (const auto& [name, place] : places) trial.variable(name, place.first, place.second);
+  for (const auto& [symbol, place] : places) {
+    const auto& [name, module] = symbol;
+    trial.variable(module == 0 ? name : name + " " + std::to_string(module), place.first, place.second);
+  }
 }
 
 void Runtime::reset() {
@@ -229,8 +238,8 @@ ihipModuleSymbol_t* Runtime::kernel(const void* stub) {
   auto symbol = functions.find(stub);
   if (symbol == functions.end()) return nullptr;
   Module& module = program(symbol->second.module);
-  const KernelInfo* info = module.kernel(symbol->second.name);
-  if (info == nullptr) info = module.kernel(symbol->second.name + symbol->second.suffix);
+  const KernelInfo* info = module.kernel(symbol->second.name + symbol->second.suffix);
+  if (info == nullptr) info = module.kernel(symbol->second.name);
   if (info == nullptr) return nullptr;
   return &kernels.emplace(stub, ihipModuleSymbol_t{&module, info, nullptr, ""}).first->second;
 }

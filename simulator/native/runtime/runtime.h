@@ -84,10 +84,18 @@ struct Variable {
   std::string name;
   size_t size = 0;
   size_t module = 0;
+  std::string suffix;            // of file-local symbols in linked device code (-fgpu-rdc)
   void** managed = nullptr;      // the host pointer variable of a __managed__ object
   void* storage = nullptr;       // its memory
   std::vector<uint8_t> initial;  // initial contents of a __managed__ object
 };
+
+// A variable in a code object; without an address if it is not there.
+struct DeviceSymbol {
+  std::string name;
+  uint64_t address = 0, size = 0;
+};
+DeviceSymbol symbol_of(const Module& module, const Variable& variable);  // symbol.cpp
 
 // Host memory that the device can access.
 struct Pinned {
@@ -153,7 +161,8 @@ class Runtime {
 
   // One of the code objects built with the program, loaded on first use. Throws SimError.
   Module& program(size_t index = 0);
-  void unload(hipModule_t module);  // one that the program loaded, which is no longer in `modules`
+  const Module* loaded_program(size_t index) const;  // null if it is not loaded
+  void unload(hipModule_t module);                   // one that the program loaded, which is no longer in `modules`
   // Tells the trial what is left in the variables of modules that were loaded.
   void digest_variables();
   // hipDeviceReset: destroys memory, streams, events, graphs and modules; restores the variables' initial values.

@@ -1,6 +1,19 @@
 // Access to __device__, __constant__ and __managed__ variables through their host shadow.
 #include "copy.h"
 
+namespace hipsynth::runtime {
+
+// A file-local symbol of linked device code has a suffix, and the same name without it may be another file's.
+DeviceSymbol symbol_of(const Module& module, const Variable& variable) {
+  for (const std::string& name : {variable.name + variable.suffix, variable.name}) {
+    const auto [address, size] = module.global(name);
+    if (address != 0) return {name, address, size};
+  }
+  return {};
+}
+
+}  // namespace hipsynth::runtime
+
 using namespace hipsynth::runtime;
 
 namespace {
@@ -10,7 +23,7 @@ std::pair<char*, size_t> resolve(Runtime& rt, const void* shadow) {
   auto variable = rt.variables.find(shadow);
   if (variable == rt.variables.end()) return {nullptr, 0};
   if (variable->second.storage != nullptr) return {static_cast<char*>(variable->second.storage), variable->second.size};
-  auto [address, size] = rt.program(variable->second.module).global(variable->second.name);
+  const uint64_t address = symbol_of(rt.program(variable->second.module), variable->second).address;
   return {reinterpret_cast<char*>(address), address == 0 ? 0 : variable->second.size};
 }
 
