@@ -25,7 +25,7 @@ PROGRAMS: dict[str, tuple[str, dict[str, int]]] = {
     "two_kernels": ("two kernels ok", {"fill<int, 3>": 1, "fill<double, 5>": 1, "combine": 4}),
     "graphs": ("graphs ok", {"add": 10}),
     "captures": ("captures ok", {"add": 14}),
-    "callbacks": ("callbacks ok", {"add": 4}),
+    "callbacks": ("callbacks ok", {"add": 5}),
     "device_heap": ("device heap ok", {"lists": 1, "keep": 1, "take": 1}),
     "grid_barrier": ("grid barrier ok", {"relay": 1, "alone": 6}),
     "device_reset": ("reset ok", {"bump": 3}),

@@ -18,7 +18,7 @@ hipError_t DeferredWork::run_all(const Execute& execute) {
   return run_in_order(numbers, execute);
 }
 
-hipError_t DeferredWork::run_through(std::vector<uint64_t> numbers, const Execute& execute) {
+std::set<uint64_t> DeferredWork::find_earlier(std::vector<uint64_t> numbers) const {
   std::set<uint64_t> reached;
   while (!numbers.empty()) {
     const auto work = pending_.find(numbers.back());
@@ -26,21 +26,35 @@ hipError_t DeferredWork::run_through(std::vector<uint64_t> numbers, const Execut
     if (work == pending_.end() || !reached.insert(work->first).second) continue;
     numbers.insert(numbers.end(), work->second.after.begin(), work->second.after.end());
   }
+  return reached;
+}
+
+hipError_t DeferredWork::run_through(std::vector<uint64_t> numbers, const Execute& execute) {
+  const std::set<uint64_t> reached = find_earlier(std::move(numbers));
   return run_in_order({reached.begin(), reached.end()}, execute);
 }
 
-bool DeferredWork::first_query_of_pending(const std::vector<uint64_t>& numbers) {
-  const bool pending = std::any_of(numbers.begin(), numbers.end(), [&](uint64_t n) { return pending_.contains(n); });
-  return pending && queried_.insert(*std::max_element(numbers.begin(), numbers.end())).second;
+bool DeferredWork::is_pending(const std::vector<uint64_t>& numbers) const {
+  return std::any_of(numbers.begin(), numbers.end(), [&](uint64_t n) { return pending_.contains(n); });
 }
 
-// Runs one stream's operations after the other's. What an operation of another stream comes after is run when that is
-// reached, and no earlier.
+bool DeferredWork::has_stream(const std::vector<uint64_t>& numbers,
+                              const std::function<bool(const ihipStream_t&)>& is_such) const {
+  const std::set<uint64_t> reached = find_earlier(numbers);
+  return std::any_of(reached.begin(), reached.end(), [&](uint64_t n) { return is_such(*pending_.at(n).stream); });
+}
+
+bool DeferredWork::first_query_of_pending(const std::vector<uint64_t>& numbers) {
+  return is_pending(numbers) && queried_.insert(*std::max_element(numbers.begin(), numbers.end())).second;
+}
+
+// Runs one stream's operations after the other's; where work is not deferred, in the order of submission. What an
+// operation of another stream comes after is run when that is reached, and no earlier.
 hipError_t DeferredWork::run_in_order(const std::vector<uint64_t>& numbers, const Execute& execute) {
   std::vector<std::pair<uint64_t, uint64_t>> order;  // stream, number
   for (const uint64_t number : numbers) {
-    const uint64_t id = pending_.at(number).stream_id;
-    order.emplace_back(deferral_ == Deferral::youngest_stream_first ? ~id : id, number);
+    const uint64_t id = on() ? pending_.at(number).stream_id : 0;
+    order.emplace_back(youngest_first() ? ~id : id, number);
   }
   std::sort(order.begin(), order.end());
   hipError_t first = hipSuccess;

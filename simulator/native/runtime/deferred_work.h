@@ -35,7 +35,12 @@ class DeferredWork {
   // Whether one of the operations with these numbers has not run, and the program has not asked so since the last one
   // of them was added. Asking again says no, so that who asks until work is done waits for it.
   bool first_query_of_pending(const std::vector<uint64_t>& numbers);
-  uint64_t running() const { return running_; }  // the number of the operation that runs; 0 if none does
+  // The number of the operation that runs; 0 if none does, or if work is not deferred.
+  uint64_t running() const { return on() ? running_ : 0; }
+  bool empty() const { return pending_.empty(); }
+  bool is_pending(const std::vector<uint64_t>& numbers) const;  // one of them
+  // Whether one of the pending operations with these numbers, or one that they come after, is of such a stream.
+  bool has_stream(const std::vector<uint64_t>& numbers, const std::function<bool(const ihipStream_t&)>& is_such) const;
 
  private:
   struct Work {
@@ -44,6 +49,7 @@ class DeferredWork {
     Operation operation;
     std::vector<uint64_t> after;
   };
+  std::set<uint64_t> find_earlier(std::vector<uint64_t> numbers) const;  // those that are pending, with themselves
   hipError_t run_in_order(const std::vector<uint64_t>& numbers, const Execute& execute);
   hipError_t run_with_earlier(uint64_t number, const Execute& execute);
   hipError_t run_one(uint64_t number, const Execute& execute);

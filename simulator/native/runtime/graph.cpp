@@ -190,7 +190,7 @@ HIPSYNTH_EXPORT hipError_t hipGraphLaunch(hipGraphExec_t executable, hipStream_t
       if (error != hipSuccess) return error;
       // Events of the program that a graph records are known once they are recorded, and memory once it is allocated.
       const bool tells = step.type == NodeType::event_record || step.type == NodeType::mem_alloc;
-      if (tells || step.type == NodeType::graph) rt.complete_all();
+      if (rt.deferred.on() && (tells || step.type == NodeType::graph)) rt.complete_all();
     }
     return hipSuccess;
   });

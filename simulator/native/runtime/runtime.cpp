@@ -276,108 +276,6 @@ Capture* Runtime::capture_of(const ihipStream_t& stream) {
   return capture == captures.end() ? nullptr : &capture->second;
 }
 
-hipError_t Runtime::submit(hipStream_t handle, Operation operation, NodeType type) {
-  ihipStream_t* s = stream(handle);
-  if (s == nullptr) return hipErrorContextIsDestroyed;
-  if (Capture* capture = capture_of(*s)) return capture_work(*capture, *s, type, std::move(operation));
-  if (current_ != nullptr) return operation();  // nested in another operation, such as a graph launch
-  if (!deferred.on()) return execute(*s, operation);
-  s->last_work = deferred.add(s, std::move(operation), earlier_work(*s));
-  return hipSuccess;
-}
-
-hipError_t Runtime::execute(ihipStream_t& stream, const Operation& operation) {
-  struct Scope {
-    ihipStream_t*& slot;
-    ~Scope() { slot = nullptr; }
-  } scope{current_ = &stream};
-  return operation();
-}
-
-// The default stream and blocking streams wait for each other.
-std::vector<uint64_t> Runtime::earlier_work(const ihipStream_t& s) const {
-  std::vector<uint64_t> numbers{s.last_work};
-  if (&s != &default_stream_ && !(s.flags & kStreamNonBlocking)) numbers.push_back(default_stream_.last_work);
-  for (const ihipStream_t* other : streams) {
-    if (&s == &default_stream_ && !(other->flags & kStreamNonBlocking)) numbers.push_back(other->last_work);
-  }
-  return numbers;
-}
-
-std::vector<uint64_t> Runtime::work_of(const ihipStream_t& s) const {
-  return is_default(s) ? earlier_work(s) : std::vector{s.last_work};
-}
-
-hipError_t Runtime::complete_stream(const ihipStream_t& s) {
-  if (!deferred.on() || executing()) return hipSuccess;
-  return deferred.run_through(work_of(s), std::bind_front(&Runtime::execute, this));
-}
-
-hipError_t Runtime::complete_event(const ihipEvent_t& event) {
-  if (!deferred.on() || executing()) return hipSuccess;
-  return deferred.run_through({event.work}, std::bind_front(&Runtime::execute, this));
-}
-
-bool Runtime::still_working(const ihipStream_t& s) {
-  return deferred.on() && !executing() && deferred.first_query_of_pending(work_of(s));
-}
-
-bool Runtime::still_working(const ihipEvent_t& event) {
-  return deferred.on() && !executing() && deferred.first_query_of_pending({event.work});
-}
-
-hipError_t Runtime::complete_all() {
-  if (!deferred.on() || executing()) return hipSuccess;
-  return deferred.run_all(std::bind_front(&Runtime::execute, this));
-}
-
-void Runtime::complete_others() {
-  ihipStream_t* const stream = current_;
-  if (deferred.on()) deferred.run_all(std::bind_front(&Runtime::execute, this));
-  current_ = stream;
-}
-
-void Runtime::complete_at_exit() {
-  ended = true;
-  enter();
-  try {
-    complete_all();
-  } catch (const SimError& error) {
-    stop(error.reason, error.what());
-  }
-  leave();
-}
-
-void Runtime::order_behind_event(ihipStream_t& s, hipEvent_t event) {
-  if (!deferred.on() || event->work == 0) return;
-  std::vector<uint64_t> after = earlier_work(s);
-  after.push_back(event->work);
-  const auto wait = [this, &s, event] {
-    if (events.contains(event)) s.tail_ns = std::max(s.tail_ns, event->time_ns);
-    return hipSuccess;
-  };
-  s.last_work = deferred.add(&s, wait, std::move(after));
-}
-
-void Runtime::call_host(const std::function<void()>& function) {
-  if (ended) return;
-  struct Unlocked {
-    Runtime& rt;
-    ihipStream_t* const stream = std::exchange(rt.current_, nullptr);
-    const int depth = std::exchange(rt.depth_, 0);
-    explicit Unlocked(Runtime& runtime) : rt(runtime) {
-      for (int i = 0; i < depth; ++i) rt.mutex.unlock();
-    }
-    ~Unlocked() {
-      for (int i = 0; i < depth; ++i) rt.mutex.lock();
-      rt.depth_ = depth;
-      const bool exists = stream == &rt.default_stream_ || rt.streams.contains(stream);
-      rt.current_ = exists ? stream : nullptr;
-    }
-  } unlocked(*this);
-  function();
-}
-
 void Runtime::stop(Reason reason, const std::string& message) { stop(std::string(name_of(reason)), message); }
 
 void Runtime::stop(const std::string& reason, const std::string& message) {
@@ -458,7 +356,7 @@ void Runtime::enter() {
 
 void Runtime::leave() {
   trial.close();
-  --depth_;
+  if (--depth_ == 0) forget_host_calls();
 }
 
 hipError_t call(const std::function<hipError_t(Runtime&)>& body) {
@@ -476,7 +374,9 @@ hipError_t call(const std::function<hipError_t(Runtime&)>& body) {
     ~Entered() { rt.leave(); }
   } entered(rt);
   try {
-    return finish(body(rt));
+    const hipError_t error = body(rt);
+    rt.run_held_back();
+    return finish(error);
   } catch (const SimError& error) {
     if (error.reason == Reason::out_of_memory) {
       rt.tell(Notice::out_of_memory, error.what(), std::string("out of device memory: ") + error.what());

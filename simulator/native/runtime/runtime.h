@@ -2,12 +2,14 @@
 // guarded by one recursive mutex, held for the duration of an API call.
 #pragma once
 
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "capture.h"
@@ -35,6 +37,7 @@ struct ihipEvent_t {
   unsigned flags = 0;
   bool recorded = false;
   double time_ns = 0;
+  uint64_t id = 0;                        // never used again, as addresses are
   uint64_t work = 0;                      // number of the deferred operation that records it
   uint64_t capture = 0;                   // recorded during that capture, which may have ended; or 0
   hipsynth::runtime::Reached after = {};  // where in it
@@ -64,6 +67,12 @@ struct Function {
   std::string name;
   size_t module = 0;
   std::string suffix;  // of file-local symbols in linked device code (-fgpu-rdc)
+};
+
+// An event that work refers to, which may be destroyed before the work is done.
+struct EventReference {
+  hipEvent_t event = nullptr;
+  uint64_t id = 0;
 };
 
 // hipGraphNodeType
@@ -101,6 +110,14 @@ DeviceSymbol symbol_of(const Module& module, const Variable& variable);  // symb
 struct Pinned {
   unsigned flags = 0;
   bool registered = false;  // memory of the program's own (hipHostRegister), not of hipHostMalloc
+};
+
+// A function of the host that a stream executes, without the lock. What other threads submit behind it comes after the
+// call of the API that executes it.
+struct HostCall {
+  std::thread::id thread;
+  uint64_t stream = 0;
+  bool non_blocking = false;  // the stream
 };
 
 struct CallConfiguration {
@@ -188,13 +205,15 @@ class Runtime {
   // Whether a query of a stream or an event finds deferred work that is not done; the next one waits for it.
   bool still_working(const ihipStream_t& stream);
   bool still_working(const ihipEvent_t& event);
-  void complete_others();   // than the operation that asks for it
-  void complete_at_exit();  // call with the lock
+  void complete_others();                                          // than the operation that asks for it
+  void complete_at_exit();                                         // call with the lock
+  ihipEvent_t* find_event(const EventReference& reference) const;  // null if it has been destroyed
   // What is submitted to the stream from now on comes after what was submitted before the event was recorded.
-  void order_behind_event(ihipStream_t& stream, hipEvent_t event);
+  void order_behind_event(ihipStream_t& stream, const ihipEvent_t& event);
   // Calls a function of the program without the lock, so that it may wait for another thread.
   void call_host(const std::function<void()>& function);
-  void enter();  // an API call begins, with the lock
+  void run_held_back();         // an API call ends well: what other threads submitted behind its functions of the host
+  void enter();                 // an API call begins, with the lock
   void leave();
 
   [[noreturn]] void stop(Reason reason, const std::string& message);
@@ -213,10 +232,17 @@ class Runtime {
   std::map<size_t, std::unique_ptr<Module>> programs_;
   ihipStream_t default_stream_;
   std::map<std::thread::id, hipStream_t> thread_streams_;  // hipStreamPerThread
+  std::vector<HostCall> host_calls_;                       // in progress
+  std::condition_variable_any host_calls_ended_;
   uint64_t last_stream_id_ = 0;
   ihipStream_t* current_ = nullptr;  // the stream whose operation is being executed
   int depth_ = 0;                    // API calls in progress, each of which holds the lock
   void watch_time();
+  bool is_behind_host_call(const ihipStream_t& stream) const;  // of another thread
+  bool are_behind_host_call(const std::vector<uint64_t>& numbers) const;
+  bool is_held_back(const ihipStream_t& stream) const;  // its next operation, where work is not deferred
+  void wait_for_host_calls(const std::function<bool()>& behind);
+  void forget_host_calls();  // of this thread
   hipError_t execute(ihipStream_t& stream, const Operation& operation);
   std::vector<uint64_t> earlier_work(const ihipStream_t& stream) const;
   std::vector<uint64_t> work_of(const ihipStream_t& stream) const;  // that a wait for it waits for

@@ -145,7 +145,7 @@ HIPSYNTH_EXPORT hipError_t hipStreamWaitEvent(hipStream_t handle, hipEvent_t eve
     if (flags > kEventWaitExternal) return hipErrorInvalidValue;
     if (rt.captures.contains(event->capture)) return capture_wait(rt, *s, event->capture, event->after);
     if (s->capture == 0 && event->recorded) s->tail_ns = std::max(s->tail_ns, event->time_ns);
-    if (s->capture == 0) rt.order_behind_event(*s, event);
+    if (s->capture == 0) rt.order_behind_event(*s, *event);
     return hipSuccess;
   });
 }
@@ -207,8 +207,9 @@ HIPSYNTH_EXPORT hipError_t hipEventRecordWithFlags(hipEvent_t event, hipStream_t
 HIPSYNTH_EXPORT hipError_t hipEventSynchronize(hipEvent_t event) {
   return call([&](Runtime& rt) -> hipError_t {
     if (!rt.events.contains(event)) return hipErrorInvalidHandle;
+    const EventReference reference{event, event->id};
     const hipError_t error = rt.complete_event(*event);
-    if (event->recorded) rt.timeline.wait(event->time_ns);
+    if (rt.find_event(reference) != nullptr && event->recorded) rt.timeline.wait(event->time_ns);
     return error;
   });
 }
@@ -223,8 +224,12 @@ HIPSYNTH_EXPORT hipError_t hipEventElapsedTime(float* ms, hipEvent_t start, hipE
     if (ms == nullptr) return hipErrorInvalidValue;
     if (!rt.events.contains(start) || !rt.events.contains(stop)) return hipErrorInvalidHandle;
     if ((start->flags | stop->flags) & kEventDisableTiming) return hipErrorInvalidHandle;
-    rt.complete_event(*start);
-    rt.complete_event(*stop);
+    const EventReference references[] = {{start, start->id}, {stop, stop->id}};
+    for (const EventReference& reference : references) {
+      if (ihipEvent_t* event = rt.find_event(reference)) rt.complete_event(*event);
+    }
+    if (rt.find_event(references[0]) == nullptr || rt.find_event(references[1]) == nullptr)
+      return hipErrorInvalidHandle;
     if (!start->recorded || !stop->recorded) return hipErrorInvalidHandle;
     *ms = static_cast<float>((stop->time_ns - start->time_ns) * 1e-6);
     return hipSuccess;
