@@ -1,3 +1,4 @@
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +77,16 @@ void write_at_exit() {
   instance->results.set_outputs(instance->trial.render());
   instance->results.render();
   instance->results.write(true, 0);
+}
+
+// The stream of the calling thread is to end with it, unless it is the one that ends the program.
+void await_end_of_thread() {
+  static const pthread_key_t key = [] {
+    pthread_key_t created = 0;
+    pthread_key_create(&created, [](void*) { Runtime::get().retire_thread_stream(); });
+    return created;
+  }();
+  pthread_setspecific(key, instance);
 }
 
 // Runs after the program's own atexit handlers and static destructors.
@@ -206,6 +217,7 @@ void Runtime::reset() {
   for (hipModule_t m : modules) unload(m);
   streams.clear();
   thread_streams_.clear();
+  retired_streams_.clear();
   captures.clear();
   events.clear();
   modules.clear();
@@ -266,9 +278,30 @@ ihipStream_t* Runtime::stream(hipStream_t handle) {
   auto value = reinterpret_cast<uintptr_t>(handle);
   if (value == 0 || value == kStreamLegacy) return &default_stream_;
   if (value != kStreamPerThread) return streams.contains(handle) ? handle : nullptr;
-  hipStream_t& own = thread_streams_[std::this_thread::get_id()];
-  if (own == nullptr) own = add_stream(0, 0);
-  return own;
+  hipStream_t& of_thread = thread_streams_[std::this_thread::get_id()];
+  if (of_thread == nullptr) {
+    delete_retired_streams();
+    await_end_of_thread();
+    of_thread = add_stream(0, 0);
+  }
+  return of_thread;
+}
+
+void Runtime::retire_thread_stream() {
+  const std::lock_guard<std::recursive_mutex> lock(mutex);
+  const auto retired = thread_streams_.extract(std::this_thread::get_id());
+  if (retired.empty()) return;
+  forget_stream(*this, *retired.mapped());
+  retired_streams_.push_back(retired.mapped());
+}
+
+void Runtime::delete_retired_streams() {
+  std::erase_if(retired_streams_, [this](hipStream_t stream) {
+    if (stream->tail_ns > timeline.host() || deferred.is_pending({stream->last_work})) return false;
+    streams.erase(stream);
+    delete stream;
+    return true;
+  });
 }
 
 Capture* Runtime::capture_of(const ihipStream_t& stream) {

@@ -213,6 +213,7 @@ class Runtime {
   // Calls a function of the program without the lock, so that it may wait for another thread.
   void call_host(const std::function<void()>& function);
   void run_held_back();         // an API call ends well: what other threads submitted behind its functions of the host
+  void retire_thread_stream();  // the calling thread ends, and so does its hipStreamPerThread
   void enter();                 // an API call begins, with the lock
   void leave();
 
@@ -232,12 +233,14 @@ class Runtime {
   std::map<size_t, std::unique_ptr<Module>> programs_;
   ihipStream_t default_stream_;
   std::map<std::thread::id, hipStream_t> thread_streams_;  // hipStreamPerThread
+  std::vector<hipStream_t> retired_streams_;               // of threads that have ended; some may have work left
   std::vector<HostCall> host_calls_;                       // in progress
   std::condition_variable_any host_calls_ended_;
   uint64_t last_stream_id_ = 0;
   ihipStream_t* current_ = nullptr;  // the stream whose operation is being executed
   int depth_ = 0;                    // API calls in progress, each of which holds the lock
   void watch_time();
+  void delete_retired_streams();                               // those that have no work left
   bool is_behind_host_call(const ihipStream_t& stream) const;  // of another thread
   bool are_behind_host_call(const std::vector<uint64_t>& numbers) const;
   bool is_held_back(const ihipStream_t& stream) const;  // its next operation, where work is not deferred

@@ -1,4 +1,6 @@
 // Captures: graphs rebuilt in a loop, what a capture forbids, forks and joins, memory of a graph.
+#include <thread>
+
 #include "check.h"
 
 constexpr int kItems = 64;
@@ -160,6 +162,22 @@ static void own_stream(int* data) {
   FAILS(hipStreamDestroy(hipStreamPerThread), hipErrorInvalidHandle);
 }
 
+// The stream of a thread ends with it, and so does its capture.
+static void streams_of_threads() {
+  unsigned long long ids[2];
+  for (unsigned long long& id : ids) {
+    std::thread([&id] {
+      hipStreamCaptureStatus status;
+      OK(hipStreamIsCapturing(hipStreamPerThread, &status));
+      CHECK(status == hipStreamCaptureStatusNone);
+      OK(hipStreamGetId(hipStreamPerThread, &id));
+      OK(hipStreamBeginCapture(hipStreamPerThread, hipStreamCaptureModeGlobal));
+    }).join();
+  }
+  CHECK(ids[0] != ids[1]);
+  OK(hipDeviceSynchronize());
+}
+
 int main() {
   int* data;
   hipStream_t stream;
@@ -170,6 +188,7 @@ int main() {
   forbidden(stream, data);
   forks(stream, data);
   own_stream(data);
+  streams_of_threads();
   std::printf("captures ok\n");
   return 0;
 }
