@@ -1,6 +1,8 @@
 // Streams and events. Every operation finishes before its call returns unless it is deferred (deferred_work.h), so
 // waiting is never needed in real time; Timeline computes when operations run in simulated time.
-#include "runtime.h"
+#include <bit>
+
+#include "graph.h"
 
 using namespace hipsynth::runtime;
 
@@ -8,6 +10,10 @@ namespace {
 
 constexpr int kLeastPriority = 1, kGreatestPriority = -1;
 constexpr unsigned kEventWaitExternal = 1;
+// Flags of events besides kEventDisableTiming.
+constexpr unsigned kEventBlockingSync = 1, kEventInterprocess = 4;
+constexpr unsigned kEventReleaseFlags = 0xe0000000;  // at most one of them
+constexpr unsigned kEventFlags = kEventBlockingSync | kEventDisableTiming | kEventInterprocess | kEventReleaseFlags;
 
 hipError_t create_stream(hipStream_t* out, unsigned flags, int priority) {
   return call([&](Runtime& rt) -> hipError_t {
@@ -34,8 +40,12 @@ hipError_t wait(hipStream_t handle) {
 
 hipError_t create_event(hipEvent_t* out, unsigned flags) {
   return call([&](Runtime& rt) -> hipError_t {
-    if (out == nullptr) return hipErrorInvalidValue;
-    *out = new ihipEvent_t{.flags = flags};
+    static uint64_t last_id = 0;
+    const bool untimed = (flags & kEventDisableTiming) != 0;
+    if (out == nullptr || (flags & ~kEventFlags) != 0 || std::popcount(flags & kEventReleaseFlags) > 1 ||
+        ((flags & kEventInterprocess) != 0 && !untimed))
+      return hipErrorInvalidValue;
+    *out = new ihipEvent_t{.flags = flags, .id = ++last_id};
     rt.events.insert(*out);
     return hipSuccess;
   });

@@ -87,6 +87,15 @@ static void registrations() {
   for (int at : {0, 1024, 2048}) OK(hipHostUnregister(memory + at));
 }
 
+static void events() {
+  hipEvent_t event;
+  for (unsigned flags : {8u, 16u, 4u, hipEventReleaseToDevice | hipEventReleaseToSystem}) {
+    FAILS(hipEventCreateWithFlags(&event, flags), hipErrorInvalidValue);
+  }
+  OK(hipEventCreateWithFlags(&event, hipEventInterprocess | hipEventDisableTiming | hipEventReleaseToSystem));
+  OK(hipEventDestroy(event));
+}
+
 static void reset_with_a_mapping() {
   constexpr size_t kBytes = 2 << 20;
   size_t before, after, total;
@@ -118,6 +127,7 @@ int main() {
   fills();
   stack();
   registrations();
+  events();
   reset_with_a_mapping();
   std::printf("limits ok\n");
   return 0;
