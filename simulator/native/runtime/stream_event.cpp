@@ -54,10 +54,11 @@ hipError_t create_event(hipEvent_t* out, unsigned flags) {
 hipError_t record_event(Runtime& rt, hipEvent_t event, hipStream_t stream) {
   const hipError_t error = rt.submit(
       stream,
-      [&rt, event]() -> hipError_t {
-        if (!rt.events.contains(event)) return hipErrorInvalidHandle;
-        event->recorded = true;
-        event->time_ns = rt.now();
+      [&rt, reference = EventReference{event, event->id}]() -> hipError_t {
+        if (ihipEvent_t* recorded = rt.find_event(reference)) {
+          recorded->recorded = true;
+          recorded->time_ns = rt.now();
+        }
         return hipSuccess;
       },
       NodeType::event_record);

@@ -33,6 +33,16 @@ int main() {
   CHECK(host[n - 1] == n + 5);
   float ms;
   FAILS(hipEventElapsedTime(&ms, copied, copied), hipErrorInvalidHandle);
+  // An event may be destroyed before its work is done: nothing fails, and no later event takes its place.
+  hipEvent_t brief, later;
+  OK(hipEventCreate(&brief));
+  OK(hipMemcpyAsync(device, host, n * sizeof(int), hipMemcpyHostToDevice, first));
+  OK(hipEventRecord(brief, first));
+  OK(hipStreamWaitEvent(second, brief, 0));
+  OK(hipEventDestroy(brief));
+  OK(hipEventCreate(&later));
+  OK(hipStreamSynchronize(first));
+  FAILS(hipEventElapsedTime(&ms, later, later), hipErrorInvalidHandle);
   OK(hipStreamDestroy(first));
   OK(hipStreamDestroy(second));
   OK(hipEventDestroy(copied));
