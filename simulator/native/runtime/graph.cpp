@@ -50,11 +50,24 @@ hipError_t instantiate(hipGraphExec_t* out, hipGraph_t graph) {
     const std::vector<hipGraphNode*> nodes = ordered(graph);
     if (nodes.size() != graph->nodes.size()) return hipErrorInvalidValue;
     auto* executable = new hipGraphExec;
-    for (const hipGraphNode* node : nodes) executable->steps.push_back({node->operation, node->type, node->id});
+    for (const hipGraphNode* node : nodes)
+      executable->steps.push_back({node->operation, node->type, node->id, node->awaited});
     executables().insert(executable);
     *out = executable;
     return hipSuccess;
   });
+}
+
+// A step that waits for events comes behind them; in a capture, its node does when that is launched.
+hipError_t submit_step(Runtime& rt, const hipGraphExec::Step& step, hipStream_t handle, ihipStream_t& stream) {
+  Capture* capture = rt.capture_of(stream);
+  for (const EventReference& reference : step.awaited) {
+    const ihipEvent_t* event = rt.find_event(reference);
+    if (event != nullptr && capture == nullptr && !rt.executing()) rt.order_behind_event(stream, *event);
+  }
+  const hipError_t error = rt.submit(handle, step.operation, step.type);
+  if (error == hipSuccess && capture != nullptr) capture->nodes.back()->awaited = step.awaited;
+  return error;
 }
 
 }  // namespace
@@ -186,7 +199,7 @@ HIPSYNTH_EXPORT hipError_t hipGraphLaunch(hipGraphExec_t executable, hipStream_t
     const std::vector<hipGraphExec::Step> steps = executable->steps;  // a host node may wait for other threads
     for (const hipGraphExec::Step& step : steps) {
       if (!step.enabled) continue;
-      hipError_t error = rt.submit(handle, step.operation, step.type);
+      hipError_t error = submit_step(rt, step, handle, *s);
       if (error != hipSuccess) return error;
       // Events of the program that a graph records are known once they are recorded, and memory once it is allocated.
       const bool tells = step.type == NodeType::event_record || step.type == NodeType::mem_alloc;
@@ -267,7 +280,10 @@ HIPSYNTH_EXPORT hipError_t hipGraphExecUpdate(hipGraphExec_t executable, hipGrap
       *wrong = nodes[i];
     }
     if (*result != kSuccess) return hipErrorGraphExecUpdateFailure;
-    for (size_t i = 0; i < nodes.size(); ++i) executable->steps[i].operation = nodes[i]->operation;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      executable->steps[i].operation = nodes[i]->operation;
+      executable->steps[i].awaited = nodes[i]->awaited;
+    }
     return hipSuccess;
   });
 }

@@ -17,6 +17,7 @@ struct hipGraphNode {
   ihipGraph* graph = nullptr;
   std::optional<hipsynth::runtime::LaunchRequest> launch{};  // of a kernel node
   std::vector<void*> arguments{};                            // into it, for who asks
+  std::vector<hipsynth::runtime::EventReference> awaited{};  // by a node that waits for events
   uint64_t id = hipsynth::runtime::next_node_id();           // never used again, as addresses are
 };
 
@@ -29,7 +30,8 @@ struct hipGraphExec {
   struct Step {
     hipsynth::runtime::Operation operation;
     hipsynth::runtime::NodeType type;
-    uint64_t node;        // that it was instantiated from
+    uint64_t node;  // that it was instantiated from
+    std::vector<hipsynth::runtime::EventReference> awaited;
     bool enabled = true;  // else launches leave it out
   };
   std::vector<Step> steps;

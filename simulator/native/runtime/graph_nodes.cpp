@@ -196,12 +196,14 @@ HIPSYNTH_EXPORT hipError_t hipGraphAddEventRecordNode(hipGraphNode_t* out, hipGr
                                                       const hipGraphNode_t* after, size_t count, hipEvent_t event) {
   return add(out, graph, after, count, NodeType::event_record, fixed([=] { return hipEventRecord(event, nullptr); }));
 }
-// No work: graph launches execute in stream order, so the event has been recorded.
+// No work of its own: a launch puts it behind the event.
 HIPSYNTH_EXPORT hipError_t hipGraphAddEventWaitNode(hipGraphNode_t* out, hipGraph_t graph, const hipGraphNode_t* after,
                                                     size_t count, hipEvent_t event) {
-  return add(out, graph, after, count, NodeType::event_wait, [event](Runtime& rt, Operation* work) {
-    *work = [] { return hipSuccess; };
-    return rt.events.contains(event) ? hipSuccess : hipErrorInvalidValue;
+  return call([&](Runtime& rt) {
+    if (!rt.events.contains(event)) return hipErrorInvalidValue;
+    const hipError_t error = add(out, graph, after, count, NodeType::event_wait, fixed([] { return hipSuccess; }));
+    if (error == hipSuccess) (*out)->awaited = {{event, event->id}};
+    return error;
   });
 }
 HIPSYNTH_EXPORT hipError_t hipGraphAddMemAllocNode(hipGraphNode_t* out, hipGraph_t graph, const hipGraphNode_t* after,
@@ -223,10 +225,14 @@ HIPSYNTH_EXPORT hipError_t hipGraphAddMemFreeNode(hipGraphNode_t* out, hipGraph_
 }
 HIPSYNTH_EXPORT hipError_t hipGraphAddChildGraphNode(hipGraphNode_t* out, hipGraph_t graph, const hipGraphNode_t* after,
                                                      size_t count, hipGraph_t child) {
-  return add(out, graph, after, count, NodeType::graph, [child](Runtime&, Operation* work) -> hipError_t {
+  std::vector<EventReference> awaited;
+  const Make make = [child, &awaited](Runtime&, Operation* work) -> hipError_t {
     if (!known(child)) return hipErrorInvalidValue;
     std::vector<Operation> parts;
-    for (const hipGraphNode* node : ordered(child)) parts.push_back(node->operation);
+    for (const hipGraphNode* node : ordered(child)) {
+      parts.push_back(node->operation);
+      awaited.insert(awaited.end(), node->awaited.begin(), node->awaited.end());
+    }
     if (parts.size() != child->nodes.size()) return hipErrorInvalidValue;
     *work = [parts] {
       for (const Operation& part : parts) {
@@ -235,6 +241,11 @@ HIPSYNTH_EXPORT hipError_t hipGraphAddChildGraphNode(hipGraphNode_t* out, hipGra
       return hipSuccess;
     };
     return hipSuccess;
+  };
+  return call([&](Runtime&) {
+    const hipError_t error = add(out, graph, after, count, NodeType::graph, make);
+    if (error == hipSuccess) (*out)->awaited = awaited;
+    return error;
   });
 }
 

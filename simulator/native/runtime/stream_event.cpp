@@ -67,6 +67,21 @@ hipError_t record_event(Runtime& rt, hipEvent_t event, hipStream_t stream) {
   return error;
 }
 
+// A node that waits for an event when the graph is launched.
+hipError_t capture_event_wait(Capture& capture, const ihipStream_t& stream, hipEvent_t event) {
+  const hipError_t error = capture_work(capture, stream, NodeType::event_wait, [] { return hipSuccess; });
+  if (error == hipSuccess) capture.nodes.back()->awaited = {{event, event->id}};
+  return error;
+}
+
+// Asking for an event of a capture is an error, and invalidates the capture.
+hipError_t check_not_captured(Runtime& rt, const ihipEvent_t& event) {
+  const auto capture = rt.captures.find(event.capture);
+  if (capture == rt.captures.end() || capture->second.invalidated || rt.executing()) return hipSuccess;
+  capture->second.invalidated = true;
+  return hipErrorCapturedEvent;
+}
+
 template <typename T, typename Get>
 hipError_t query_stream(hipStream_t handle, T* out, Get get) {
   return call([&](Runtime& rt) -> hipError_t {
@@ -154,6 +169,10 @@ HIPSYNTH_EXPORT hipError_t hipStreamWaitEvent(hipStream_t handle, hipEvent_t eve
     ihipStream_t* s = rt.stream(handle);
     if (s == nullptr || !rt.events.contains(event)) return hipErrorInvalidHandle;
     if (flags > kEventWaitExternal) return hipErrorInvalidValue;
+    if (flags == kEventWaitExternal) {
+      Capture* capture = rt.capture_of(*s);
+      return capture == nullptr ? hipErrorInvalidHandle : capture_event_wait(*capture, *s, event);
+    }
     if (rt.captures.contains(event->capture)) return capture_wait(rt, *s, event->capture, event->after);
     if (s->capture == 0 && event->recorded) s->tail_ns = std::max(s->tail_ns, event->time_ns);
     if (s->capture == 0) rt.order_behind_event(*s, *event);

@@ -10,6 +10,49 @@ __global__ void shift(int* x, int by) { x[threadIdx.x] += by; }
 
 static int host_calls = 0;
 
+// A node that waits for an event comes behind what another stream did before the event, also inside another graph.
+static void wait_for_event(hipStream_t producer, hipStream_t consumer, int* x) {
+  int back = 0;
+  hipEvent_t filled;
+  hipGraph_t graph, outer;
+  hipGraphNode_t waits, fetched;
+  hipGraphExec_t plain, nested;
+  OK(hipEventCreate(&filled));
+  OK(hipGraphCreate(&graph, 0));
+  OK(hipGraphCreate(&outer, 0));
+  OK(hipGraphAddEventWaitNode(&waits, graph, nullptr, 0, filled));
+  OK(hipGraphAddMemcpyNode1D(&fetched, graph, &waits, 1, &back, x, sizeof back, hipMemcpyDeviceToHost));
+  OK(hipGraphAddChildGraphNode(&waits, outer, nullptr, 0, graph));
+  OK(hipGraphInstantiate(&plain, graph, nullptr, nullptr, 0));
+  OK(hipGraphInstantiate(&nested, outer, nullptr, nullptr, 0));
+  int value = 0;
+  for (hipGraphExec_t run : {plain, nested}) {
+    OK(hipMemsetD32Async(x, ++value, 1, producer));
+    OK(hipEventRecord(filled, producer));
+    OK(hipGraphLaunch(run, consumer));
+    OK(hipStreamSynchronize(consumer));
+    CHECK(back == value);
+  }
+  // The same of a capture.
+  OK(hipStreamBeginCapture(consumer, hipStreamCaptureModeGlobal));
+  OK(hipStreamWaitEvent(consumer, filled, hipEventWaitExternal));
+  OK(hipMemcpyAsync(&back, x, sizeof back, hipMemcpyDeviceToHost, consumer));
+  OK(hipStreamEndCapture(consumer, &graph));
+  OK(hipGraphInstantiate(&plain, graph, nullptr, nullptr, 0));
+  OK(hipMemsetD32Async(x, 9, 1, producer));
+  OK(hipEventRecord(filled, producer));
+  OK(hipGraphLaunch(plain, consumer));
+  OK(hipStreamSynchronize(consumer));
+  CHECK(back == 9);
+  FAILS(hipStreamWaitEvent(consumer, filled, hipEventWaitExternal), hipErrorInvalidHandle);
+  hipGraphNodeType type;
+  size_t count = 1;
+  OK(hipGraphGetRootNodes(graph, &waits, &count));
+  OK(hipGraphNodeGetType(waits, &type));
+  CHECK(type == hipGraphNodeTypeWaitEvent);
+  OK(hipEventDestroy(filled));
+}
+
 int main() {
   int *x, host[64], zero[64] = {}, by_three = 3, by_five = 5;
   OK(hipMalloc(&x, sizeof host));
@@ -123,6 +166,10 @@ int main() {
   CHECK(drawing != nullptr && std::fread(drawn, 1, 255, drawing) > 0);
   std::fclose(drawing);
   CHECK(std::strstr(drawn, "MEMSET") != nullptr && std::strstr(drawn, "node_0 -> node_1") != nullptr);
+  hipStream_t streams[2];
+  for (hipStream_t& stream : streams) OK(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
+  wait_for_event(streams[0], streams[1], x);
+  wait_for_event(streams[1], streams[0], x);
   // A cycle cannot be instantiated.
   OK(hipGraphAddDependencies(graph, &scaled, &cleared, 1));
   FAILS(hipGraphInstantiate(&all, graph, nullptr, nullptr, 0), hipErrorInvalidValue);
