@@ -170,17 +170,6 @@ HIPSYNTH_EXPORT hipError_t hipGraphDestroy(hipGraph_t graph) {
     return hipSuccess;
   });
 }
-HIPSYNTH_EXPORT hipError_t hipGraphGetNodes(hipGraph_t graph, hipGraphNode_t* nodes, size_t* count) {
-  return call([&](Runtime&) -> hipError_t {
-    if (count == nullptr || !known(graph)) return hipErrorInvalidValue;
-    size_t i = 0;
-    for (hipGraphNode& node : graph->nodes) {
-      if (nodes != nullptr && i < *count) nodes[i++] = &node;
-    }
-    *count = nodes != nullptr ? i : graph->nodes.size();
-    return hipSuccess;
-  });
-}
 
 HIPSYNTH_EXPORT hipError_t hipGraphInstantiate(hipGraphExec_t* out, hipGraph_t graph, hipGraphNode_t*, char*, size_t) {
   return instantiate(out, graph);

@@ -113,12 +113,14 @@ Make fill_maker(const hipMemsetParams* p) {
   };
 }
 
-// Copies a list to an array of `*count` entries, or only sets `*count` if there is no array.
+// Copies a list to an array of `*count` entries, of which those left over become null, or only sets `*count` if there
+// is no array.
 template <typename List>
 hipError_t give(const List& list, hipGraphNode_t* out, size_t* count) {
   if (count == nullptr) return hipErrorInvalidValue;
   const size_t room = out != nullptr ? std::min(*count, list.size()) : 0;
   std::copy_n(list.begin(), room, out);
+  if (out != nullptr) std::fill(out + room, out + *count, nullptr);
   *count = out != nullptr ? room : list.size();
   return hipSuccess;
 }
@@ -329,6 +331,14 @@ HIPSYNTH_EXPORT hipError_t hipGraphNodeGetType(hipGraphNode_t handle, int* out) 
     if (out == nullptr || node == nullptr) return hipErrorInvalidValue;
     *out = static_cast<int>(node->type);
     return hipSuccess;
+  });
+}
+HIPSYNTH_EXPORT hipError_t hipGraphGetNodes(hipGraph_t graph, hipGraphNode_t* out, size_t* count) {
+  return call([&](Runtime&) -> hipError_t {
+    if (!known(graph)) return hipErrorInvalidValue;
+    std::vector<hipGraphNode*> nodes;
+    for (hipGraphNode& node : graph->nodes) nodes.push_back(&node);
+    return give(nodes, out, count);
   });
 }
 HIPSYNTH_EXPORT hipError_t hipGraphGetRootNodes(hipGraph_t graph, hipGraphNode_t* out, size_t* count) {

@@ -87,7 +87,10 @@ int main() {
   OK(hipGraphNodeGetType(cleared, &type));
   CHECK(type == hipGraphNodeTypeMemset);
   OK(hipGraphGetRootNodes(graph, nodes, &count));
-  CHECK(count == 1 && nodes[0] == cleared);
+  CHECK(count == 1 && nodes[0] == cleared && nodes[1] == nullptr && nodes[7] == nullptr);
+  nodes[7] = cleared;
+  OK(hipGraphGetNodes(graph, nodes, &(count = 8)));
+  CHECK(count == 5 && nodes[4] == called && nodes[5] == nullptr && nodes[7] == nullptr);
   OK(hipGraphGetEdges(graph, nullptr, nullptr, &count));
   CHECK(count == 4);
   hipGraphExec_t run;
