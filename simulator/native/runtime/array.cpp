@@ -46,6 +46,9 @@ hipError_t create(hipArray_t* out, const hipChannelFormatDesc& channels, hipExte
   return call([&](Runtime& rt) -> hipError_t {
     if (out == nullptr || extent.width == 0 || (extent.height == 0 && extent.depth != 0)) return hipErrorInvalidValue;
     if (!usable(channels)) return hipErrorInvalidValue;
+    if (extent.width > kMostImageWidth || extent.height > kMostImageHeight || extent.depth > kMostImageDepth)
+      return hipErrorInvalidValue;
+    if (hipError_t error = check_unsafe(rt); error != hipSuccess) return error;
     auto array =
         std::make_unique<hipArray>(hipArray{channels, extent.width, extent.height, extent.depth, flags, nullptr});
     array->data = rt.memory().allocate(array->bytes(), Memory::Kind::device);
@@ -57,6 +60,7 @@ hipError_t create(hipArray_t* out, const hipChannelFormatDesc& channels, hipExte
 
 hipError_t destroy(hipArray_t array) {
   return call([&](Runtime& rt) -> hipError_t {
+    if (hipError_t error = check_unsafe(rt); error != hipSuccess) return error;
     rt.complete_all();
     if (arrays().erase(array) == 0) return hipErrorContextIsDestroyed;
     rt.memory().release(array->data);

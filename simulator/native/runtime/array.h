@@ -22,6 +22,9 @@ struct hipArray {
 namespace hipsynth::runtime {
 
 inline constexpr unsigned kArrayLayered = 1, kArrayCubemap = 4;  // of hipArray::flags
+// What the fields of an image's descriptor hold: texels a row, also with padding, rows, and slices or layers.
+inline constexpr size_t kMostImageWidth = 1 << 14, kMostImagePitch = 1 << 16;
+inline constexpr size_t kMostImageHeight = 1 << 14, kMostImageDepth = 1 << 13;
 
 bool known(const hipArray* array);
 // Start address of a block (`x` in bytes); null base if the block does not fit the array.

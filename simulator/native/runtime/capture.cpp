@@ -145,8 +145,21 @@ hipError_t check_unsafe(Runtime& rt) {
 }
 
 hipError_t check_synchronous(Runtime& rt) {
-  const bool forbidden = invalidate(rt, [](const Capture& capture) { return capture.mode != kRelaxed; });
+  const bool forbidden = invalidate(rt, [](const Capture&) { return true; });
   return forbidden ? hipErrorStreamCaptureImplicit : hipSuccess;
+}
+
+// The default stream waits for blocking streams, so that a callback in it would come after what is captured.
+hipError_t check_callback(Runtime& rt, const ihipStream_t* stream) {
+  if (stream == nullptr) return hipSuccess;
+  if (Capture* capture = rt.capture_of(*stream)) {
+    capture->invalidated = true;
+    return hipErrorStreamCaptureUnsupported;
+  }
+  const bool waits = rt.is_default(*stream) && std::any_of(rt.streams.begin(), rt.streams.end(), [&](auto* other) {
+                       return rt.capture_of(*other) != nullptr && !(other->flags & kStreamNonBlocking);
+                     });
+  return waits ? check_synchronous(rt) : hipSuccess;
 }
 
 hipError_t check_wait_for_device(Runtime& rt) {

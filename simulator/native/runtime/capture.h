@@ -37,8 +37,9 @@ hipError_t capture_wait(Runtime& rt, ihipStream_t& stream, uint64_t id, const Re
 void forget_stream(Runtime& rt, const ihipStream_t& stream);
 
 // For calls that are not allowed while a stream captures: the error, if there is such a capture, which is invalidated.
-hipError_t check_unsafe(Runtime& rt);           // allocations: not in relaxed mode
-hipError_t check_synchronous(Runtime& rt);      // copies and fills in the legacy stream
-hipError_t check_wait_for_device(Runtime& rt);  // waits for all streams
+hipError_t check_unsafe(Runtime& rt);                                // allocations: not in relaxed mode
+hipError_t check_synchronous(Runtime& rt);                           // copies and fills for which the host waits
+hipError_t check_callback(Runtime& rt, const ihipStream_t* stream);  // hipStreamAddCallback; null: no such stream
+hipError_t check_wait_for_device(Runtime& rt);                       // waits for all streams
 
 }  // namespace hipsynth::runtime

@@ -8,6 +8,10 @@ using hipsynth::Memory;
 namespace {
 
 constexpr size_t kPitchAlignment = 256;  // bytes; hipDeviceProp_t::texturePitchAlignment of the runtime
+// Portable, mapped, write-combined, uncached.
+constexpr unsigned kHostAllocFlags = 0x10000007;
+// Portable, mapped, memory of a device, read-only or coarse-grained, uncached.
+constexpr unsigned kHostRegisterFlags = 0x8000000f;
 
 size_t padded_pitch(size_t width) {
   return saturating_product(width / kPitchAlignment + (width % kPitchAlignment != 0), kPitchAlignment);
@@ -29,6 +33,20 @@ hipError_t allocate_pinned(void** out, size_t bytes, unsigned flags) {
     if (error == hipSuccess && *out != nullptr) rt.pinned[*out] = {flags, false};
     return error;
   });
+}
+
+hipError_t release_pinned(void* p) {
+  return call([&](Runtime& rt) {
+    const hipError_t allowed = check_unsafe(rt);
+    return allowed == hipSuccess ? release(p, true) : allowed;
+  });
+}
+
+// What is pinned of the allocation that holds an address; null if nothing is.
+const Pinned* find_pinned(Runtime& rt, const void* p) {
+  const Memory::Allocation* a = rt.memory().find(address(p), 1);
+  const auto entry = a == nullptr ? rt.pinned.end() : rt.pinned.find(reinterpret_cast<const void*>(a->start));
+  return entry == rt.pinned.end() ? nullptr : &entry->second;
 }
 
 // Whether the host or the device family of free functions may release this kind of memory.
@@ -110,12 +128,13 @@ HIPSYNTH_EXPORT hipError_t hipHostAlloc(void** p, size_t bytes, unsigned flags) 
 }
 HIPSYNTH_EXPORT hipError_t hipMallocHost(void** p, size_t bytes) { return allocate_pinned(p, bytes, 0); }
 HIPSYNTH_EXPORT hipError_t hipMemAllocHost(void** p, size_t bytes) { return allocate_pinned(p, bytes, 0); }
-HIPSYNTH_EXPORT hipError_t hipHostFree(void* p) { return release(p, true); }
-HIPSYNTH_EXPORT hipError_t hipFreeHost(void* p) { return release(p, true); }
+HIPSYNTH_EXPORT hipError_t hipHostFree(void* p) { return release_pinned(p); }
+HIPSYNTH_EXPORT hipError_t hipFreeHost(void* p) { return release_pinned(p); }
 
 HIPSYNTH_EXPORT hipError_t hipHostRegister(void* p, size_t bytes, unsigned flags) {
   return call([&](Runtime& rt) -> hipError_t {
-    if (p == nullptr || bytes == 0) return hipErrorInvalidValue;
+    if (hipError_t error = check_unsafe(rt); error != hipSuccess) return error;
+    if (p == nullptr || bytes == 0 || (flags & ~kHostRegisterFlags) != 0) return hipErrorInvalidValue;
     if (rt.pinned.contains(p)) return hipErrorHostMemoryAlreadyRegistered;
     if (rt.memory().owns(address(p)) || !host_readable(p, bytes)) return hipErrorInvalidValue;
     if (rt.memory().overlaps(address(p), bytes)) return hipErrorHostMemoryAlreadyRegistered;
@@ -127,6 +146,8 @@ HIPSYNTH_EXPORT hipError_t hipHostRegister(void* p, size_t bytes, unsigned flags
 
 HIPSYNTH_EXPORT hipError_t hipHostUnregister(void* p) {
   return call([&](Runtime& rt) -> hipError_t {
+    if (hipError_t error = check_unsafe(rt); error != hipSuccess) return error;
+    if (p == nullptr) return hipErrorInvalidValue;
     rt.complete_all();
     const auto entry = rt.pinned.find(p);
     if (entry == rt.pinned.end() || !entry->second.registered) return hipErrorHostMemoryNotRegistered;
@@ -156,6 +177,7 @@ HIPSYNTH_EXPORT hipError_t hipHostGetFlags(unsigned* flags, void* p) {
 
 HIPSYNTH_EXPORT hipError_t hipMallocPitch(void** p, size_t* pitch, size_t width, size_t height) {
   return call([&](Runtime& rt) -> hipError_t {
+    if (hipError_t error = check_unsafe(rt); error != hipSuccess) return error;
     if (pitch == nullptr) return hipErrorInvalidValue;
     *pitch = padded_pitch(width);
     return allocate(rt, p, saturating_product(*pitch, height), Memory::Kind::device);
@@ -168,6 +190,7 @@ HIPSYNTH_EXPORT hipError_t hipMemAllocPitch(void** p, size_t* pitch, size_t widt
 
 HIPSYNTH_EXPORT hipError_t hipMalloc3D(hipPitchedPtr* out, hipExtent extent) {
   return call([&](Runtime& rt) -> hipError_t {
+    if (hipError_t error = check_unsafe(rt); error != hipSuccess) return error;
     if (out == nullptr) return hipErrorInvalidValue;
     const size_t bytes =
         saturating_product(saturating_product(padded_pitch(extent.width), extent.height), extent.depth);

@@ -199,7 +199,10 @@ hipError_t run_callback(hipStream_t s, std::function<void()> body) {
 HIPSYNTH_EXPORT hipError_t hipStreamAddCallback(hipStream_t s, hipStreamCallback_t callback, void* data,
                                                 unsigned flags) {
   if (callback == nullptr || flags != 0) return finish(hipErrorInvalidValue);
-  return run_callback(s, [=] { callback(s, hipSuccess, data); });
+  return call([&](Runtime& rt) {
+    const hipError_t allowed = check_callback(rt, rt.stream(s));
+    return allowed == hipSuccess ? run_callback(s, [=] { callback(s, hipSuccess, data); }) : allowed;
+  });
 }
 HIPSYNTH_EXPORT hipError_t hipLaunchHostFunc(hipStream_t s, hipHostFn_t function, void* data) {
   if (function == nullptr) return finish(hipErrorInvalidValue);
@@ -237,6 +240,7 @@ HIPSYNTH_EXPORT hipError_t hipEventRecordWithFlags(hipEvent_t event, hipStream_t
 HIPSYNTH_EXPORT hipError_t hipEventSynchronize(hipEvent_t event) {
   return call([&](Runtime& rt) -> hipError_t {
     if (!rt.events.contains(event)) return hipErrorInvalidHandle;
+    if (hipError_t error = check_not_captured(rt, *event); error != hipSuccess) return error;
     const EventReference reference{event, event->id};
     const hipError_t error = rt.complete_event(*event);
     if (rt.find_event(reference) != nullptr && event->recorded) rt.timeline.wait(event->time_ns);
@@ -245,7 +249,8 @@ HIPSYNTH_EXPORT hipError_t hipEventSynchronize(hipEvent_t event) {
 }
 HIPSYNTH_EXPORT hipError_t hipEventQuery(hipEvent_t event) {
   return call([&](Runtime& rt) -> hipError_t {
-    const bool busy = rt.events.contains(event) && rt.still_working(*event);
+    const bool captured = rt.events.contains(event) && rt.captures.contains(event->capture);
+    const bool busy = rt.events.contains(event) && !captured && rt.still_working(*event);
     return busy ? hipErrorNotReady : hipEventSynchronize(event);
   });
 }

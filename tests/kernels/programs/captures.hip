@@ -92,6 +92,7 @@ static void forbidden(hipStream_t stream, int* data) {
   INVALIDATES(global, hipStreamSynchronize(stream), hipErrorStreamCaptureUnsupported);
   INVALIDATES(hipStreamCaptureModeRelaxed, hipStreamQuery(stream), hipErrorStreamCaptureUnsupported);
   INVALIDATES(global, hipMalloc(&more, 4), hipErrorStreamCaptureUnsupported);
+  INVALIDATES(hipStreamCaptureModeRelaxed, hipMemset(data, 0, 4), hipErrorStreamCaptureImplicit);
   // Allocations are allowed in relaxed mode, that of the capture or that of the thread.
   OK(hipStreamBeginCapture(stream, hipStreamCaptureModeRelaxed));
   OK(hipMalloc(&more, 4));
@@ -104,6 +105,42 @@ static void forbidden(hipStream_t stream, int* data) {
   OK(hipMalloc(&more, 4));
   OK(hipThreadExchangeStreamCaptureMode(&mode));
   OK(hipStreamEndCapture(stream, &graph));
+}
+
+static void forbidden_memory(hipStream_t stream, int* data) {
+  static int plain[4];
+  void *p, *pinned;
+  size_t pitch;
+  hipGraph_t graph;
+  hipStreamCaptureStatus status;
+  hipPitchedPtr volume;
+  hipArray_t array;
+  const hipChannelFormatDesc channels = hipCreateChannelDesc<float>();
+  const auto global = hipStreamCaptureModeGlobal;
+  OK(hipHostMalloc(&pinned, 64, 0));
+  INVALIDATES(global, hipMallocPitch(&p, &pitch, 16, 2), hipErrorStreamCaptureUnsupported);
+  INVALIDATES(global, hipMalloc3D(&volume, make_hipExtent(16, 2, 2)), hipErrorStreamCaptureUnsupported);
+  INVALIDATES(global, hipMallocArray(&array, &channels, 4, 4), hipErrorStreamCaptureUnsupported);
+  INVALIDATES(global, hipHostFree(pinned), hipErrorStreamCaptureUnsupported);
+  INVALIDATES(global, hipHostRegister(plain, sizeof plain, 0), hipErrorStreamCaptureUnsupported);
+  INVALIDATES(global, hipHostUnregister(plain), hipErrorStreamCaptureUnsupported);
+  OK(hipHostFree(pinned));
+}
+
+// The host may not ask for an event of a capture; callbacks are allowed in none, and none comes behind one.
+static void forbidden_waits(hipStream_t stream, int* data) {
+  hipEvent_t event;
+  hipGraph_t graph;
+  hipStreamCaptureStatus status;
+  const auto relaxed = hipStreamCaptureModeRelaxed;
+  const hipStreamCallback_t callback = [](hipStream_t, hipError_t, void*) {};
+  OK(hipEventCreate(&event));
+  INVALIDATES(relaxed, (hipEventRecord(event, stream), hipEventQuery(event)), hipErrorCapturedEvent);
+  INVALIDATES(relaxed, (hipEventRecord(event, stream), hipEventSynchronize(event)), hipErrorCapturedEvent);
+  INVALIDATES(relaxed, hipStreamAddCallback(stream, callback, nullptr, 0), hipErrorStreamCaptureUnsupported);
+  INVALIDATES(relaxed, hipStreamAddCallback(nullptr, callback, nullptr, 0), hipErrorStreamCaptureImplicit);
+  OK(hipEventSynchronize(event));  // of a capture that has ended
+  OK(hipEventDestroy(event));
 }
 
 static void forks(hipStream_t stream, int* data) {
@@ -154,9 +191,9 @@ static void own_stream(int* data) {
   OK(hipStreamBeginCapture(hipStreamPerThread, hipStreamCaptureModeRelaxed));
   add<<<1, kItems, 0, hipStreamPerThread>>>(data, 100);
   add<<<1, kItems>>>(data, 4);
+  OK(hipStreamEndCapture(hipStreamPerThread, &graph));
   OK(hipMemcpy(&value, data, sizeof value, hipMemcpyDeviceToHost));
   CHECK(value == 7);
-  OK(hipStreamEndCapture(hipStreamPerThread, &graph));
   OK(hipGraphGetNodes(graph, nullptr, &count));
   CHECK(count == 1);
   FAILS(hipStreamDestroy(hipStreamPerThread), hipErrorInvalidHandle);
@@ -186,6 +223,8 @@ int main() {
   updates(stream, data);
   memory(stream);
   forbidden(stream, data);
+  forbidden_memory(stream, data);
+  forbidden_waits(stream, data);
   forks(stream, data);
   own_stream(data);
   streams_of_threads();
