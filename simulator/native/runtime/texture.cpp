@@ -135,7 +135,7 @@ hipError_t describe(Runtime& rt, const hipResourceDesc& r, bool normalised, Obje
     image->width = static_cast<uint32_t>(p.width);
     image->height = static_cast<uint32_t>(p.height);
     image->pitch = static_cast<uint32_t>(p.pitchInBytes / bytes);
-    if (p.pitchInBytes / bytes > UINT32_MAX || p.height > UINT32_MAX || p.width > UINT32_MAX ||
+    if (p.pitchInBytes / bytes > kMostImagePitch || p.height > kMostImageHeight || p.width > kMostImageWidth ||
         rt.memory().find(image->base, saturating_product(p.pitchInBytes, p.height)) == nullptr)
       return hipErrorInvalidValue;
   } else if (r.resType == kLinear) {

@@ -66,9 +66,21 @@ static void boxes() {
   OK(hipArrayDestroy(array));
 }
 
+// An image's descriptor holds no larger ones.
+static void limits() {
+  hipArray_t array;
+  const hipChannelFormatDesc channels = hipCreateChannelDesc<unsigned char>();
+  FAILS(hipMallocArray(&array, &channels, 16385, 1), hipErrorInvalidValue);
+  FAILS(hipMallocArray(&array, &channels, 1, 16385), hipErrorInvalidValue);
+  FAILS(hipMalloc3DArray(&array, &channels, make_hipExtent(1, 1, 8193), 0), hipErrorInvalidValue);
+  OK(hipMallocArray(&array, &channels, 16384, 1));
+  OK(hipFreeArray(array));
+}
+
 int main() {
   rows();
   boxes();
+  limits();
   std::printf("arrays ok\n");
   return 0;
 }

@@ -97,6 +97,23 @@ static void linear() {
   OK(hipDestroyTextureObject(object));
 }
 
+static void too_wide() {
+  void* data;
+  OK(hipMalloc(&data, 2 * 65792));
+  hipTextureDesc texture = {};
+  hipTextureObject_t object;
+  hipResourceDesc resource = {};
+  resource.resType = hipResourceTypePitch2D;
+  auto& image = resource.res.pitch2D;
+  image = {data, hipCreateChannelDesc<unsigned char>(), 16384, 2, 65536};
+  OK(hipCreateTextureObject(&object, &resource, &texture, nullptr));
+  OK(hipDestroyTextureObject(object));
+  image.width = 16385;
+  FAILS(hipCreateTextureObject(&object, &resource, &texture, nullptr), hipErrorInvalidValue);
+  image.width = 16, image.pitchInBytes = 65792;
+  FAILS(hipCreateTextureObject(&object, &resource, &texture, nullptr), hipErrorInvalidValue);
+}
+
 static void written() {
   uchar4 host[kHeight][kWidth], back[kHeight][kWidth];
   for (int i = 0; i < kWidth * kHeight; ++i) host[i / kWidth][i % kWidth] = make_uchar4(i, i + 1, i + 2, 3);
@@ -126,6 +143,7 @@ int main() {
   planes();
   if (images) {
     linear();
+    too_wide();
     written();
   }
   std::printf("textures ok, images %s\n", images ? "yes" : "no");

@@ -51,8 +51,9 @@ void sizes() {
   FAILS(hipMalloc(&p, all), hipErrorOutOfMemory);
   hipArray_t array;
   const hipChannelFormatDesc channels = hipCreateChannelDesc(32, 32, 32, 32, hipChannelFormatKindFloat);
-  FAILS(hipMallocArray(&array, &channels, size_t{1} << 60, 1, 0), hipErrorOutOfMemory);
-  FAILS(hipMallocArray(&array, &channels, half, half >> 4, 0), hipErrorOutOfMemory);
+  FAILS(hipMallocArray(&array, &channels, size_t{1} << 60, 1, 0), hipErrorInvalidValue);
+  FAILS(hipMallocArray(&array, &channels, half, half >> 4, 0), hipErrorInvalidValue);
+  FAILS(hipMalloc3DArray(&array, &channels, hipExtent{1 << 14, 1 << 14, 1 << 13}, 0), hipErrorOutOfMemory);
   FAILS(hipSetupArgument(&p, 8, all - 4), hipErrorInvalidValue);
   FAILS(hipSetupArgument(&p, all, 8), hipErrorInvalidValue);
 }
