@@ -64,7 +64,13 @@ template <typename T>
 hipError_t write_value(hipStream_t stream, void* p, T value) {
   return call([&](Runtime& rt) -> hipError_t {
     if (rt.memory().find(reinterpret_cast<uint64_t>(p), sizeof value) == nullptr) return hipErrorInvalidValue;
-    return rt.submit(stream, [p, value] { return put(p, value); });
+    return rt.submit(stream, [&rt, p, value] {
+      rt.trial.before_operation();
+      put(p, value);
+      rt.trial.written_by_command(p);
+      rt.trial.after_operation();
+      return hipSuccess;
+    });
   });
 }
 

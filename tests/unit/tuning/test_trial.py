@@ -260,3 +260,10 @@ def test_outputs_that_hold_the_same_words_in_another_order() -> None:
 
     assert permuted_outputs(trial(1, 2, 3), trial(3, 1, 2)) == {("copy", 0)}
     assert not permuted_outputs(trial(1, 2, 3), trial(1, 2, 3)) and not permuted_outputs(trial(1, 2, 3), trial(1, 2, 2))
+
+
+def test_a_value_that_a_stream_writes_is_not_the_hosts() -> None:
+    copy, write = "  (void)hipMemcpy(back.data()", "  (void)hipStreamWriteValue32(0, out, 7, 0);\n"
+    text = PROGRAM.replace("BODY", "out[i] = in[i];").replace(copy, write + copy)
+    trial = run_trial(text, TARGET, replace(EXACT, watch=True))
+    assert trial.ok and [output.bytes for output in trial.outputs if output.kind == "host_writes"] == [0], trial.message
