@@ -101,6 +101,7 @@ void fill_row(char* dst, uint32_t value, unsigned element, size_t bytes) {
 }  // namespace
 
 hipError_t copy_block(Runtime& rt, Place dst, Place src, Block block, hipMemcpyKind kind, hipStream_t stream) {
+  if (rt.stream(stream) == nullptr) return hipErrorContextIsDestroyed;
   if (kind > hipMemcpyDefault && kind != hipMemcpyDeviceToDeviceNoCU) return hipErrorInvalidMemcpyDirection;
   if (block.width == 0 || block.height == 0 || block.depth == 0) return hipSuccess;
   bool two_d = block.height > 1 || block.depth > 1;
@@ -149,6 +150,7 @@ hipError_t copy(Runtime& rt, void* dst, const void* src, size_t bytes, hipMemcpy
 }
 
 hipError_t fill_block(Runtime& rt, Place dst, uint32_t value, unsigned element, Block block, hipStream_t stream) {
+  if (rt.stream(stream) == nullptr) return hipErrorContextIsDestroyed;
   if (block.width == 0 || block.height == 0 || block.depth == 0) return hipSuccess;
   if ((block.height > 1 || block.depth > 1) && block.width > dst.pitch) return hipErrorInvalidValue;
   auto start = reinterpret_cast<uint64_t>(dst.base);

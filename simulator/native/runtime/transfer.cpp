@@ -38,6 +38,7 @@ Place place_of(const Side& s, const Block& block) {
 
 hipError_t copy_sides(const Side& dst, const Side& src, const Block& block, hipMemcpyKind kind, hipStream_t stream) {
   return call([&](Runtime& rt) -> hipError_t {
+    if (rt.stream(stream) == nullptr) return hipErrorContextIsDestroyed;
     if (block.width == 0 || block.height == 0 || block.depth == 0) return hipSuccess;
     const Place to = place_of(dst, block), from = place_of(src, block);
     if (to.base == nullptr || from.base == nullptr) return hipErrorInvalidValue;
@@ -59,7 +60,7 @@ hipError_t copy_3d(const hipMemcpy3DParms* p, hipStream_t stream) {
       return Side{hipMemoryTypeDevice, nullptr, ptr.ptr, array, ptr.pitch, ptr.ysize, x, at.y, at.z};
     };
     return copy_sides(side(p->dstPtr, p->dstArray, p->dstPos), side(p->srcPtr, p->srcArray, p->srcPos),
-                      {p->extent.width * unit, p->extent.height, p->extent.depth}, p->kind, stream);
+                      {saturating_product(p->extent.width, unit), p->extent.height, p->extent.depth}, p->kind, stream);
   });
 }
 

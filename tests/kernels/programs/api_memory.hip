@@ -21,6 +21,10 @@ static void linear() {
   OK(hipMemcpy(back, a, 256, hipMemcpyHostToDevice));  // the addresses say that it is the other way
   CHECK(std::memcmp(host, back, 256) == 0);
   OK(hipMemcpy(a, host, 0, hipMemcpyHostToDevice));
+  const auto no_stream = (hipStream_t)0x1234;
+  FAILS(hipMemcpyWithStream(a, host, 0, hipMemcpyHostToDevice, no_stream), hipErrorContextIsDestroyed);
+  FAILS(hipMemcpyAsync(a, host, 0, hipMemcpyHostToDevice, no_stream), hipErrorContextIsDestroyed);
+  FAILS(hipMemsetAsync(a, 0, 0, no_stream), hipErrorContextIsDestroyed);
   OK(hipMemset(a + 10, 0x5a, 20));
   FAILS(hipMemset(a, 0, 8192), hipErrorInvalidValue);
   FAILS(hipMemset(host, 0, 16), hipErrorInvalidValue);

@@ -63,6 +63,8 @@ static void boxes() {
   q.extent = make_hipExtent(2, 1, 1);
   OK(hipMemcpy3D(&q));
   CHECK(back[2][0][0] == 0 && back[2][1][0] == host[1][1][0] && back[2][2][1] == host[1][2][1] && back[2][3][0] == 0);
+  q.extent.width = (SIZE_MAX >> 2) + 2;  // 4 bytes, if it wraps
+  FAILS(hipMemcpy3D(&q), hipErrorInvalidValue);
   OK(hipArrayDestroy(array));
 }
 
