@@ -71,6 +71,7 @@ struct Memory::Impl {
   std::map<uint64_t, uint64_t> reserved;       // virtual memory management: start -> bytes
   std::map<uint64_t, Allocation> mapped_from;  // mapped address -> original allocation of the pages
   uint64_t version = next_version();           // of `allocations`, unique in the process
+  uint64_t last_id = 0;                        // of an allocation
   mutable uint64_t layout = 0;                 // 0: not computed since the last change
 
   // Call before `allocations` changes.
@@ -164,7 +165,7 @@ void* Memory::allocate(uint64_t bytes, Kind kind, uint64_t align) {
   }
   if (at + need > end) throw SimError(Reason::out_of_memory, "device address space exhausted");
   m.changes();
-  m.allocations[at] = Allocation{at, bytes, kind};
+  m.allocations[at] = Allocation{at, bytes, kind, ++m.last_id};
   if (counted(kind)) m.used += bytes;
   advise_pages(at, need, m.sampled);
   return reinterpret_cast<void*>(at);
@@ -182,7 +183,7 @@ void* Memory::allocate_at(uint64_t offset, uint64_t bytes) {
     throw SimError(Reason::out_of_memory, "no room for " + std::to_string(bytes) + " bytes at that address");
   }
   m.changes();
-  m.allocations[at] = Allocation{at, bytes, Kind::device};
+  m.allocations[at] = Allocation{at, bytes, Kind::device, ++m.last_id};
   m.used += bytes;
   advise_pages(at, end - at, m.sampled);
   return reinterpret_cast<void*>(at);
@@ -294,7 +295,7 @@ bool Memory::map(uint64_t at, void* pages) {
   if (!move_pages(a.start, at, a.bytes)) return false;
   m.changes();
   m.mapped_from[at] = a;
-  m.allocations[at] = Allocation{at, a.bytes, a.kind};
+  m.allocations[at] = Allocation{at, a.bytes, a.kind, ++m.last_id};
   return true;
 }
 
@@ -313,7 +314,7 @@ bool Memory::unmap(uint64_t at, void* pages) {
 void Memory::add_external(void* p, uint64_t bytes) {
   const auto start = reinterpret_cast<uint64_t>(p);
   impl_->changes();
-  impl_->allocations[start] = Allocation{start, bytes, Kind::host};
+  impl_->allocations[start] = Allocation{start, bytes, Kind::host, ++impl_->last_id};
 }
 
 void Memory::remove_external(void* p) {

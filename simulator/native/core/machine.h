@@ -47,6 +47,7 @@ class Memory {
   struct Allocation {
     uint64_t start, bytes;
     Kind kind;
+    uint64_t id = 0;  // never used again, as addresses are
   };
   void release_user(const std::function<bool(const Allocation&)>& keep);  // all but internal and kept allocations
   void clear(void* p, uint64_t bytes);         // zero-fills without touching pages that are still untouched

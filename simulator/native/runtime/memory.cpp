@@ -124,6 +124,7 @@ HIPSYNTH_EXPORT hipError_t hipHostMalloc(void** p, size_t bytes, unsigned flags)
   return allocate_pinned(p, bytes, flags);
 }
 HIPSYNTH_EXPORT hipError_t hipHostAlloc(void** p, size_t bytes, unsigned flags) {
+  if ((flags & ~kHostAllocFlags) != 0) return finish(hipErrorInvalidValue);
   return allocate_pinned(p, bytes, flags);
 }
 HIPSYNTH_EXPORT hipError_t hipMallocHost(void** p, size_t bytes) { return allocate_pinned(p, bytes, 0); }
@@ -158,9 +159,10 @@ HIPSYNTH_EXPORT hipError_t hipHostUnregister(void* p) {
 }
 
 // Host memory has the same address on the device.
-HIPSYNTH_EXPORT hipError_t hipHostGetDevicePointer(void** out, void* p, unsigned) {
+HIPSYNTH_EXPORT hipError_t hipHostGetDevicePointer(void** out, void* p, unsigned flags) {
   return call([&](Runtime& rt) -> hipError_t {
-    if (out == nullptr || p == nullptr || rt.memory().find(address(p), 1) == nullptr) return hipErrorInvalidValue;
+    if (out == nullptr || p == nullptr || flags != 0 || rt.memory().find(address(p), 1) == nullptr)
+      return hipErrorInvalidValue;
     *out = p;
     return hipSuccess;
   });
@@ -168,9 +170,9 @@ HIPSYNTH_EXPORT hipError_t hipHostGetDevicePointer(void** out, void* p, unsigned
 
 HIPSYNTH_EXPORT hipError_t hipHostGetFlags(unsigned* flags, void* p) {
   return call([&](Runtime& rt) -> hipError_t {
-    auto entry = rt.pinned.find(p);
-    if (flags == nullptr || entry == rt.pinned.end()) return hipErrorInvalidValue;
-    *flags = entry->second.flags;
+    const Pinned* pinned = find_pinned(rt, p);
+    if (flags == nullptr || pinned == nullptr) return hipErrorInvalidValue;
+    *flags = pinned->flags;
     return hipSuccess;
   });
 }
@@ -184,7 +186,9 @@ HIPSYNTH_EXPORT hipError_t hipMallocPitch(void** p, size_t* pitch, size_t width,
   });
 }
 
-HIPSYNTH_EXPORT hipError_t hipMemAllocPitch(void** p, size_t* pitch, size_t width, size_t height, unsigned) {
+HIPSYNTH_EXPORT hipError_t hipMemAllocPitch(void** p, size_t* pitch, size_t width, size_t height, unsigned element) {
+  const bool has_width = element == 4 || element == 8 || element == 16;
+  if (!has_width || width == 0 || height == 0) return finish(hipErrorInvalidValue);
   return hipMallocPitch(p, pitch, width, height);
 }
 
@@ -214,8 +218,8 @@ HIPSYNTH_EXPORT hipError_t hipMemGetInfo(size_t* free, size_t* total) {
 HIPSYNTH_EXPORT hipError_t hipMemPtrGetInfo(void* p, size_t* size) {
   return call([&](Runtime& rt) -> hipError_t {
     const Memory::Allocation* a = rt.memory().find(address(p), 1);
-    if (size == nullptr || a == nullptr) return hipErrorInvalidValue;
-    *size = a->bytes;
+    if (size == nullptr || (p != nullptr && a == nullptr)) return hipErrorInvalidValue;
+    *size = p != nullptr ? a->bytes : 0;
     return hipSuccess;
   });
 }
@@ -232,11 +236,13 @@ HIPSYNTH_EXPORT hipError_t hipMemGetAddressRange(void** base, size_t* size, void
 
 HIPSYNTH_EXPORT hipError_t hipPointerGetAttributes(hipPointerAttribute_t* out, const void* p) {
   return call([&](Runtime& rt) -> hipError_t {
-    if (out == nullptr || p == nullptr) return hipErrorInvalidValue;
+    if (out == nullptr) return hipErrorInvalidValue;
     *out = hipPointerAttribute_t{hipMemoryTypeUnregistered, -2, nullptr, nullptr, 0, 0};
     const Memory::Allocation* a = rt.memory().find(address(p), 1);
     if (a == nullptr) return hipSuccess;
-    out->type = rt.pinned.contains(reinterpret_cast<void*>(a->start)) ? hipMemoryTypeHost : memory_type(a->kind);
+    const Pinned* pinned = find_pinned(rt, p);
+    out->type = pinned != nullptr ? hipMemoryTypeHost : memory_type(a->kind);
+    out->allocationFlags = pinned != nullptr ? pinned->flags : 0;
     out->device = 0;
     out->devicePointer = const_cast<void*>(p);
     out->hostPointer = out->type == hipMemoryTypeDevice ? nullptr : const_cast<void*>(p);

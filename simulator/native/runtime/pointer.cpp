@@ -44,7 +44,7 @@ hipError_t attribute(Runtime& rt, void* out, int which, void* p) {
     case kSyncMemops:
       return put(out, 0u);
     case kBufferId:
-      return put(out, a->start);
+      return put(out, a->id);
     case kIsManaged:
       return put(out, managed);
     case kDeviceOrdinal:

@@ -71,9 +71,14 @@ static void pinned() {
   CHECK(alias[3] == 42);
   OK(hipHostGetFlags(&flags, host));
   CHECK(flags == hipHostMallocMapped);
+  OK(hipHostGetFlags(&(flags = 0), host + 4));
+  CHECK(flags == hipHostMallocMapped);
   hipPointerAttribute_t attributes;
-  OK(hipPointerGetAttributes(&attributes, host));
-  CHECK(attributes.type == hipMemoryTypeHost);
+  OK(hipPointerGetAttributes(&attributes, host + 1));
+  CHECK(attributes.type == hipMemoryTypeHost && attributes.allocationFlags == hipHostMallocMapped);
+  OK(hipPointerGetAttributes(&attributes, nullptr));
+  CHECK(attributes.type == hipMemoryTypeUnregistered && attributes.device == hipInvalidDeviceId);
+  FAILS(hipHostGetDevicePointer((void**)&alias, host, 1), hipErrorInvalidValue);
   FAILS(hipHostGetDevicePointer((void**)&alias, plain, 0), hipErrorInvalidValue);
   OK(hipHostRegister(plain, sizeof plain, hipHostRegisterDefault));
   FAILS(hipHostRegister(plain, sizeof plain, hipHostRegisterDefault), hipErrorHostMemoryAlreadyRegistered);
@@ -81,6 +86,9 @@ static void pinned() {
   CHECK(alias == plain);
   OK(hipHostUnregister(plain));
   FAILS(hipHostUnregister(plain), hipErrorHostMemoryNotRegistered);
+  FAILS(hipHostUnregister(nullptr), hipErrorInvalidValue);
+  FAILS(hipHostRegister(plain, sizeof plain, 0x40), hipErrorInvalidValue);
+  FAILS(hipHostAlloc((void**)&alias, 64, 8), hipErrorInvalidValue);
   // Only registered memory can be unregistered, and only by that call released.
   FAILS(hipHostUnregister(host), hipErrorHostMemoryNotRegistered);
   OK(hipHostGetFlags(&flags, host));
@@ -88,6 +96,25 @@ static void pinned() {
   FAILS(hipHostFree(plain), hipErrorInvalidValue);
   OK(hipHostUnregister(plain));
   OK(hipHostFree(host));
+}
+
+// Numbers of allocations, which no later one at the same address has, and what is told of no memory.
+static void queries() {
+  void* p;
+  uint64_t first, second;
+  size_t size = 7, pitch;
+  for (uint64_t* id : {&first, &second}) {
+    OK(hipMalloc(&p, 64));
+    OK(hipPointerGetAttribute(id, HIP_POINTER_ATTRIBUTE_BUFFER_ID, p));
+    OK(hipFree(p));
+  }
+  CHECK(first != second);
+  OK(hipMemPtrGetInfo(nullptr, &size));
+  CHECK(size == 0);
+  FAILS(hipMemAllocPitch((hipDeviceptr_t*)&p, &pitch, 64, 4, 2), hipErrorInvalidValue);
+  FAILS(hipMemAllocPitch((hipDeviceptr_t*)&p, &pitch, 64, 0, 4), hipErrorInvalidValue);
+  OK(hipMemAllocPitch((hipDeviceptr_t*)&p, &pitch, 64, 4, 16));
+  OK(hipFree(p));
 }
 
 static uint64_t attribute(hipMemPool_t pool, hipMemPoolAttr which) {
@@ -165,6 +192,7 @@ int main() {
   linear();
   shaped();
   pinned();
+  queries();
   pools();
   pool_use();
   std::printf("memory ok\n");
