@@ -114,6 +114,11 @@ bool names_architecture(const std::string& option, const std::string& arch, bool
 }
 
 hiprtcResult compile(Runtime& rt, RtcProgram& p, const std::vector<std::string>& options) {
+  // Nothing is left of what was compiled before, whether this succeeds or not.
+  p.compiled = false;
+  p.log.clear();
+  p.code.clear();
+  p.lowered.clear();
   if (rt.config.compiler.empty()) {
     p.log = "run-time compilation is not available: this run was configured without a compiler";
     return HIPRTC_ERROR_COMPILATION;

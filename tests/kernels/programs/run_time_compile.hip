@@ -99,6 +99,12 @@ int main() {
   OK(hipMemcpy(host, x, sizeof host, hipMemcpyDeviceToHost));
   for (int i = 0; i < 64; ++i) CHECK(host[i] == (i < n ? 6.0f * i : i) + 7.0f);
   OK(hipModuleUnload(module));
+  // A compilation that fails leaves nothing of the one before.
+  const char* other_arch[] = {"--gpu-architecture=gfx906"};
+  CHECK(hiprtcCompileProgram(program, 1, other_arch) == HIPRTC_ERROR_COMPILATION);
+  CHECK(hiprtcGetLoweredName(program, "&offset", &offset_name) == HIPRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION);
+  RTC(hiprtcGetCodeSize(program, &size));
+  CHECK(size == 0);
   RTC(hiprtcDestroyProgram(&program));
   errors();
   std::printf("run-time compile ok\n");
