@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -111,20 +112,29 @@ class DeviceStream:
         return event
 
     def __enter__(self) -> DeviceStream:
-        _streams.append(self)
+        _current.streams.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        _streams.pop()
+        _current.streams.pop()
 
 
 _default = DeviceStream(handle=0)
-_streams = [_default]
+
+
+class _CurrentStreams(threading.local):
+    """The streams that a thread has entered, as PyTorch's: the last one is its current stream."""
+
+    def __init__(self) -> None:
+        self.streams = [_default]
+
+
+_current = _CurrentStreams()
 
 
 def current_stream(device: object = None) -> DeviceStream:
     """The stream that kernels are launched in."""
-    return _streams[-1]
+    return _current.streams[-1]
 
 
 class Event:
@@ -273,7 +283,7 @@ def _stream_answers() -> dict[str, object]:
         "ExternalStream": lambda pointer, device=None, **_: DeviceStream(handle=pointer),
         "Event": Event,
         "stream": use_stream,
-        "set_stream": lambda stream: _streams.__setitem__(-1, stream),
+        "set_stream": lambda stream: _current.streams.__setitem__(-1, stream),
         "current_stream": current_stream,
         "default_stream": lambda device=None: _default,
         "is_current_stream_capturing": lambda: False,
