@@ -93,6 +93,9 @@ class Hip:
         self.call_function(function, ctypes.byref(handle), *arguments)
         return handle
 
+    def destroy_event(self, event: ctypes.c_void_p) -> None:
+        self._library.hipEventDestroy(event)
+
     def elapsed_ms(self, start: ctypes.c_void_p, end: ctypes.c_void_p) -> float:
         """Simulated time between two recorded events."""
         value = ctypes.c_float()

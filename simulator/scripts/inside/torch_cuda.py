@@ -144,6 +144,10 @@ class Event:
         self._handle = hip.library().make_handle("hipEventCreate")
         self.recorded = False
 
+    def __del__(self) -> None:
+        if "_handle" in vars(self) and hip is not None:
+            hip.library().destroy_event(self._handle)
+
     def record(self, stream: DeviceStream | None = None) -> None:
         self.recorded = True
         hip.library().call_function(
