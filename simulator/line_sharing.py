@@ -21,6 +21,7 @@ FILE = "hipsynth-sharing.bin"  # in the program's folder
 LINE_BYTES = 128
 TOUCH = np.dtype([(name, "<u4") for name in ("group", "line", "reads", "writes", "atomics")])
 MOST_BYTES = 256 << 20
+_LINE = 16384  # bytes of the longest line: kernels of templates have long symbols
 # Why the work-groups of a launch could not be followed.
 REASONS = {
     "ordered": "its results depend on the order of atomics",
@@ -74,7 +75,7 @@ def read_sharing(folder: Path) -> list[LineSharing]:
     data = read_program_file(folder, FILE, MOST_BYTES)
     accesses, at = [], 0
     while at < len(data):
-        end = data.find(b"\n", at, at + 4096)
+        end = data.find(b"\n", at, at + _LINE)
         words = data[at:end].decode(errors="replace").split(" ") if end > 0 else []
         if len(words) != _FIELDS or words[1] not in _STATES or not all(word.isdecimal() for word in words[2:]):
             raise _malformed_file(path)
