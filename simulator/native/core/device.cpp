@@ -162,8 +162,7 @@ Context Device::Impl::context(const Launch& launch, const LaunchPlan& plan, Kern
           .lds_fill = options.lds_fill};
 }
 
-// `out`: where accesses are recorded, or null. `count`: whether the memory hierarchy is modelled if the device does
-// that.
+// `out`: where accesses are recorded, or null. `count`: whether the memory hierarchy is modelled if the device does it.
 // `proven`: an earlier equal dispatch has been counted or run, so that its decisive loads are known to read the same.
 Execution Device::Impl::execute(const Launch& launch, const LaunchPlan& plan, Footprint* out, bool count,
                                 const Repeat* proven) {
@@ -492,11 +491,7 @@ Dispatch Device::launch(const Launch& launch) {
   }
   Dispatch d = shape.last;
   d.sampling.reused = 1;
-  if (m.results_needed(d)) {
-    Repeat* repeat = m.find_repeat(launch, plan);
-    const bool proven = repeat && !repeat->counted.empty() && Repeats::decides_as_before(*repeat);
-    m.run_functionally(launch, plan, proven ? repeat : nullptr, &d);
-  }
+  if (m.results_needed(d)) m.run_functionally(launch, plan, Repeats::require_proven(m.find_repeat(launch, plan)), &d);
   return d;
 }
 

@@ -31,6 +31,10 @@ std::string key_of(const Launch& launch, const LaunchPlan& plan, uint64_t scratc
   return key;
 }
 
+bool decides_as_before(const Repeat& r) {
+  return r.decisive.empty() || (r.decisive_known && fingerprint(r.decisive) == r.decisive_contents);
+}
+
 bool worth_fingerprint(const Repeat& r) { return !r.counted.empty() && r.counted.back().work >= kWorthFingerprint; }
 
 }  // namespace
@@ -85,8 +89,8 @@ const Counted* Repeats::match(Repeat& repeat, const Chooser::Memory& chooser, Hi
   return nullptr;
 }
 
-bool Repeats::decides_as_before(const Repeat& repeat) {
-  return repeat.decisive.empty() || (repeat.decisive_known && fingerprint(repeat.decisive) == repeat.decisive_contents);
+Repeat* Repeats::require_proven(Repeat* repeat) {
+  return repeat && !repeat->counted.empty() && decides_as_before(*repeat) ? repeat : nullptr;
 }
 
 bool Repeats::holds_results(Repeat& repeat) {

@@ -56,8 +56,8 @@ class Repeats {
   Repeat& find(const Launch& launch, const LaunchPlan& plan, uint64_t scratch, uint64_t layout);
   // The counted dispatch that the next one would repeat, or null. `hierarchy`: null for a functional run.
   const Counted* match(Repeat& repeat, const Chooser::Memory& chooser, Hierarchy* hierarchy);
-  // Whether what the last counted dispatch read to decide is as it was after it.
-  static bool decides_as_before(const Repeat& repeat);
+  // The entry if it was counted, and what it read to decide is as it was after that; else null.
+  static Repeat* require_proven(Repeat* repeat);
   // Whether memory already holds what the dispatch would compute.
   static bool holds_results(Repeat& repeat);
 
