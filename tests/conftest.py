@@ -11,6 +11,7 @@ from pathlib import Path
 import needs
 import pytest
 from one_target import mark_other_cases, mark_other_targets
+from skip_rule import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401 (hooks)
 
 from hipsynth.core.errors import MissingDependency
 from hipsynth.source.config import frontend_config

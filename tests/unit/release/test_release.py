@@ -8,6 +8,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import needs
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -363,7 +364,7 @@ def test_a_shard_with_failures_of_the_machine_is_not_finished(monkeypatch: pytes
 
 @pytest.mark.full
 def test_release_v1_rebuilds_and_loads_as_a_dataset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    datasets = pytest.importorskip("datasets")
+    datasets = needs.package("datasets")
     for config, table in (("labels", "measurements"), ("programs", "programs")):
         found = datasets.load_dataset(str(V1), config, cache_dir=str(tmp_path))
         assert sum(len(part) for part in found.values()) == getattr(Corpus.open(V1), table)().num_rows

@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import skip_rule
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -69,6 +70,12 @@ def test_a_partial_machine_may_skip(suite: pytest.Pytester, monkeypatch: pytest.
     result = suite.runpytest()
     result.assert_outcomes(passed=1, xfailed=1, skipped=4)
     assert result.ret == pytest.ExitCode.OK
+
+
+@pytest.mark.parametrize("name", ["pytest_runtest_makereport", "pytest_make_collect_report"])
+def test_the_rule_holds_for_these_tests(name: str, pytestconfig: pytest.Config) -> None:
+    hooks = [hook.function for hook in getattr(pytestconfig.hook, name).get_hookimpls()]
+    assert getattr(skip_rule, name) in hooks
 
 
 def test_every_listed_test_exists_and_has_its_reason() -> None:
