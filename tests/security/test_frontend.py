@@ -33,6 +33,16 @@ def everything(folder: Path) -> str:
     return "\n".join(path.read_text(errors="replace") for path in folder.rglob("*") if path.is_file())
 
 
+def test_a_header_of_its_own_reaches_the_output(tmp_path: Path) -> None:
+    programs, out = tmp_path / "programs", tmp_path / "out"
+    programs.mkdir()
+    (programs / "own.h").write_text(SECRET)
+    (programs / "spy.hip").write_text('#include <hip/hip_runtime.h>\n#include "own.h"\n' + BODY)
+    summary = augment_programs(programs, out, frontend_config())
+    assert summary.programs and not summary.failed and "2047110471" in everything(out)
+
+
+@pytest.mark.parametrize("first", ["", "#include <hip/hip_runtime.h>\n"])
 @pytest.mark.parametrize(
     "line",
     [
@@ -47,13 +57,13 @@ def everything(folder: Path) -> str:
         '__asm__(".incbin \\"{secret}\\"");',
     ],
 )
-@pytest.mark.parametrize("first", ["", "#include <hip/hip_runtime.h>\n"])
 def test_no_text_of_a_file_outside_reaches_the_output(line: str, first: str, secret: Path, tmp_path: Path) -> None:
     programs, out = tmp_path / "programs", tmp_path / "out"
     programs.mkdir()
     text = first + line.format(secret=secret) + "\n#include <hip/hip_runtime.h>\n" + BODY
     (programs / "spy.hip").write_text(text)
-    augment_programs(programs, out, frontend_config())
+    summary = augment_programs(programs, out, frontend_config())
+    assert (summary.programs, summary.reasons) in [(1, {}), (0, {"missing_include": 1})]
     assert "2047110471" not in everything(out)
 
 
@@ -62,8 +72,8 @@ def test_a_header_that_links_outside_is_not_inlined(secret: Path, tmp_path: Path
     programs.mkdir()
     (programs / "own.h").symlink_to(secret)
     (programs / "spy.hip").write_text('#include <hip/hip_runtime.h>\n#include "own.h"\n' + BODY)
-    augment_programs(programs, out, frontend_config())
-    assert "2047110471" not in everything(out)
+    summary = augment_programs(programs, out, frontend_config())
+    assert summary.reasons == {"missing_include": 1} and "2047110471" not in everything(out)
 
 
 def test_a_source_that_links_outside_is_refused(secret: Path, tmp_path: Path) -> None:
