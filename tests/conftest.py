@@ -18,6 +18,10 @@ from hipsynth.source.config import frontend_config
 from hipsynth.source.parse import ParseConfig
 from hipsynth.toolchain import sandbox
 
+# One thread for each test process: they fill the cores already. Read when torch is imported, which modules of tests do.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 
 def pytest_report_header() -> str:
     """Where no sandbox can be made, our own programs run without one; tests of the sandbox itself fail."""
