@@ -29,7 +29,7 @@ int main() {
 """
 TARGETS = [Target("gfx942", flags, "mi300x") for flags in ("-O3", "-O3 -ffast-math")]
 
-needs.package("triton")
+needs.installed("triton")
 
 
 def collect(folder: Path, out: Path) -> MatrixSummary:

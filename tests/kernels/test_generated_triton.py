@@ -41,7 +41,7 @@ for words in json.loads(sys.argv[2]):
 print(json.dumps(printed))
 """
 
-needs.package("triton")
+needs.installed("triton")
 
 
 def affordable_runs() -> list[tuple[Program, ProgramRun, Expected]]:

@@ -19,7 +19,7 @@ FOLDER = Path(__file__).with_name("scripts")
 EXAMPLES = FOLDER.parents[2] / "examples"
 HEAD = DOUBLE + '\nx = torch.ones(1 << 24, device="cuda")\n'
 
-needs.package("triton")
+needs.installed("triton")
 
 
 def predict(script: Path, *arguments: str, check: bool = False) -> PredictionResult:

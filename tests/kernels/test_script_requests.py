@@ -16,7 +16,7 @@ from hipsynth.serving.handlers import answer, predict, profile
 from hipsynth.serving.requests import ProgramRequest
 from hipsynth.tuning.optimize.documents import VerifyDocument
 
-needs.package("triton")
+needs.installed("triton")
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "matmul.py"
 SCRIPT = DOUBLE + '\nx = torch.ones(1 << 20, device="cuda")\ndouble[(1024,)](x, BLOCK=1024)\n'

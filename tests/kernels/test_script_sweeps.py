@@ -13,7 +13,7 @@ from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.simulator.limits import CORPUS_EFFORT, CORPUS_UNITS, RunLimits
 
-needs.package("triton")
+needs.installed("triton")
 
 SCALE = """
 import json, torch, triton, triton.language as tl

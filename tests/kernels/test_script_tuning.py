@@ -19,7 +19,7 @@ from hipsynth.library.swizzle import swizzle_program
 from hipsynth.tuning.swizzle.search import SwizzleSettings
 from hipsynth.tuning.trial import target_of
 
-needs.package("triton")
+needs.installed("triton")
 
 
 def call_synth(*words: str) -> tuple[int, str]:

@@ -15,7 +15,7 @@ from hipsynth.tuning.optimize.scripts.verify_script import ScriptVerifier
 from hipsynth.tuning.optimize.verification.checks import check_races
 from hipsynth.tuning.trial import target_of
 
-needs.package("triton")
+needs.installed("triton")
 
 SCALE = """
 import torch, triton, triton.language as tl

@@ -24,7 +24,7 @@ from hipsynth.simulator.scripts.prepare import prepare_script
 FOLDER = Path(__file__).with_name("scripts")
 EXAMPLES = FOLDER.parents[2] / "examples"
 
-needs.package("triton")
+needs.installed("triton")
 
 
 def profile(

@@ -15,7 +15,7 @@ from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.profiling.reports.describe import result_document
 from hipsynth.simulator.limits import RunLimits
 
-needs.package("triton")
+needs.installed("triton")
 
 LAUNCH = "x = torch.ones(4096, device='cuda')\ndouble[(4,)](x, BLOCK=1024)\n"
 

@@ -12,7 +12,7 @@ from hipsynth.profiling.backends.protocol import Target, TargetResult
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.simulator.limits import RunLimits
 
-needs.package("triton")
+needs.installed("triton")
 
 HEAD = f"""{DOUBLE}
 def raises(kind, words, run, *args, **kwargs):

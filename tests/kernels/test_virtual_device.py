@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 VECTOR_ADD = Path(__file__).with_name("scripts") / "vector_add.py"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
-needs.package("triton")
+needs.installed("triton")
 
 
 def run_python(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

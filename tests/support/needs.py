@@ -6,6 +6,7 @@ On a machine that can only have some of the parts, HIPSYNTH_PARTIAL=1 turns thes
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import shutil
 from typing import Any, NoReturn
@@ -35,6 +36,13 @@ def package(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         missing(f"{name} cannot be imported ({error})")
+
+
+def installed(*names: str) -> None:
+    """Needs packages without importing them, for modules of tests: every test process imports all of these."""
+    for name in names:
+        if importlib.util.find_spec(name) is None:
+            missing(f"{name} is not installed")
 
 
 def core() -> Any:

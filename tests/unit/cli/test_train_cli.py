@@ -28,8 +28,7 @@ from hipsynth.training.models.documents import TrainDocument
 from hipsynth.training.models.model_record import RECORD, ModelRecord, model_record
 from tools.document_schemas import make_schema
 
-needs.package("torch")
-needs.package("transformers")
+needs.installed("torch", "transformers")
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ from studies.reasoning_table import (
     run_with_tools,
 )
 
-needs.package("torch")
+needs.installed("torch")
 
 FASTER = TEXT.replace("const float* in, float* out", "const float* __restrict__ in, float* out")
 WRONG = TEXT.replace("2.0f", "/* wrong */ 1.0f")

@@ -12,7 +12,7 @@ import pytest
 from studies import reasoning_traces
 from studies.reasoning_traces import format_line, render_training_set
 
-needs.package("torch")
+needs.installed("torch")
 
 RECORD = {
     "base": "smollm2",

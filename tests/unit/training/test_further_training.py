@@ -22,8 +22,7 @@ from hipsynth.training.models.predict import Predictor
 from hipsynth.training.models.supervised import base_facts
 from hipsynth.training.models.train import train_model
 
-needs.package("torch")
-needs.package("transformers")
+needs.installed("torch", "transformers")
 
 SAMPLES = made.samples(30, 2)
 TOY = made.toy_config()

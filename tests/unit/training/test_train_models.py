@@ -18,7 +18,7 @@ from hipsynth.core.files import hash_file
 from hipsynth.core.wheels import WheelPin
 from hipsynth.training.models import base
 
-needs.package("torch")
+needs.installed("torch")
 
 
 def test_an_unknown_base_is_missing_with_a_remedy() -> None:

@@ -36,8 +36,7 @@ from hipsynth.training.models.predict import Predictor, prediction_table
 from hipsynth.training.models.train import train_model
 from hipsynth.training.models.trainer import last_checkpoint
 
-needs.package("torch")
-needs.package("transformers")
+needs.installed("torch", "transformers")
 
 TOY = made.toy_config(max_steps=4, epochs=100, lr=1e-3, save_steps=2)
 SAMPLES = made.samples(18, 2)

@@ -29,8 +29,7 @@ from hipsynth.tuning.reason.sft import SPECIAL, encode_chat, read_chats, train_o
 from hipsynth.tuning.tools import ToolSession, run_tool
 from hipsynth.tuning.trial import target_of
 
-needs.package("torch")
-needs.package("transformers")
+needs.installed("torch", "transformers")
 
 TARGET = target_of("gfx942")
 WRONG = TEXT.replace("2.0f", "/* wrong */ 1.0f")

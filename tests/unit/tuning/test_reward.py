@@ -11,7 +11,7 @@ from hipsynth.tuning.agent.prompts import DONE
 from hipsynth.tuning.reason.grpo import reward_of, run_model
 from hipsynth.tuning.trial import target_of
 
-needs.package("torch")
+needs.installed("torch")
 
 SLOW = r"""
 #include <hip/hip_runtime.h>
