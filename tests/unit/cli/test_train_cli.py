@@ -34,7 +34,7 @@ needs.installed("torch", "transformers")
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("verbs")
-    made.write_corpus(root / "corpus", made.samples(15, 2))
+    made.write_corpus(root / "corpus", made.samples(15, 1))
     (root / "toy.toml").write_text(made.TOY)
     (root / "kernel.hip").write_text(made.samples(1, 1)[0].text)
     document = run("train", root / "corpus", "--config", root / "toy.toml", "--out", root / "model", "--json")
@@ -117,12 +117,21 @@ def test_predict_answers_in_physical_units(work: Path) -> None:
     assert "L2_Fabric_Read_BW" in text and "GB/s" in text and "FLOP/B" in text
 
 
-def test_report_is_one_file_that_loads_nothing(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_is_one_file_with_the_evaluation_of_all_samples(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hipsynth.training.models.baselines.cached_disassembly", lambda *_: None)
-    out = work / "report.html"
-    summary = run("report", work / "corpus", "--model", work / "model", "--out", out, "--json")
-    assert summary["evaluated"]
-    html = out.read_text()
+    model, out = work / "model", work / "report.html"
+    part = run("evaluate", model, work / "corpus", "--json", "--free-samples", "1", "--share", "0.5")
+    assert run("report", work / "corpus", "--model", model, "--out", out, "--json")["evaluated"]
+    require_self_contained(out.read_text())
+    evaluated = (model / "evaluation.json").read_bytes()
+    counts = [sum(scored["n"] for scored in row["splits"].values()) for row in (json.loads(evaluated), part)]
+    assert counts[0] > counts[1] > 0
+    run("report", work / "corpus", "--model", model, "--out", out, "--json")
+    assert (model / "evaluation.json").read_bytes() == evaluated
+
+
+def require_self_contained(html: str) -> None:
+    """Fails for a report that lacks a part or loads anything."""
     for text in (
         "Simulated values",
         "Split by lineage",
@@ -135,19 +144,6 @@ def test_report_is_one_file_that_loads_nothing(work: Path, monkeypatch: pytest.M
         assert text in html, text
     for outside in ("http://", "https://", "src=", "@import", "url("):
         assert outside not in html.replace("http://www.w3.org/2000/svg", ""), outside  # a name, which nothing loads
-
-
-def test_a_report_takes_the_evaluation_of_all_samples(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hipsynth.training.models.baselines.cached_disassembly", lambda *_: None)
-    model = work / "model"
-    part = run("evaluate", model, work / "corpus", "--json", "--free-samples", "1", "--share", "0.5")
-    run("report", work / "corpus", "--model", model, "--out", work / "whole.html", "--json")
-    whole = json.loads((model / "evaluation.json").read_text())
-    counts = [sum(scored["n"] for scored in document["splits"].values()) for document in (whole, part)]
-    assert counts[0] > counts[1] > 0
-    before = (model / "evaluation.json").read_bytes()
-    run("report", work / "corpus", "--model", model, "--out", work / "whole.html", "--json")
-    assert (model / "evaluation.json").read_bytes() == before
 
 
 def test_a_report_of_a_model_that_learned_elsewhere_has_no_baselines() -> None:
@@ -178,7 +174,7 @@ def test_charts_are_well_formed_and_report_works_without_a_model(work: Path) -> 
     assert data
     plots = json.loads(data[1])
     assert [plot["plot"]["device"] for plot in plots] == ["mi250", "mi300x"]
-    on_roof = [s for s in made.samples(15, 2) if s.metrics["HBM_GFLOPS"] > 0]
+    on_roof = [s for s in made.samples(15, 1) if s.metrics["HBM_GFLOPS"] > 0]
     assert sum(len(plot["dots"]) for plot in plots) == len(on_roof)
     assert "function mount(" in html, "the plots are drawn by the shared component"
 
@@ -198,7 +194,7 @@ def test_a_browser_draws_the_report(work: Path, tmp_path: Path) -> None:
     ]
     drawn = subprocess.run(["chromium", *quiet, out.as_uri()], capture_output=True, text=True, timeout=120).stdout
     assert len(re.findall(r'class="roofline" viewBox="0 0 \d', drawn)) == 2
-    on_roof = [s for s in made.samples(15, 2) if s.metrics["HBM_GFLOPS"] > 0]
+    on_roof = [s for s in made.samples(15, 1) if s.metrics["HBM_GFLOPS"] > 0]
     assert drawn.count('<circle class="dot"') == len(on_roof)
 
 
