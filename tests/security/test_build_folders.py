@@ -17,7 +17,8 @@ from hipsynth.core.errors import BadInput
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
-from hipsynth.profiling.survey.build import try_plans
+from hipsynth.profiling.survey import project
+from hipsynth.profiling.survey.build import BuildResult, try_plans
 from hipsynth.profiling.survey.build_files import cmake, makefile
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.project import folder_programs
@@ -218,12 +219,14 @@ NAMED_SOURCES = {
 
 
 @pytest.mark.parametrize("what", NAMED_SOURCES)
-def test_build_files_bring_no_source_outside_the_folder_into_a_corpus(what: str, tmp_path: Path, outside: Path) -> None:
-    """The text of a program is stored even if it does not compile."""
-    needs.compiler()
+def test_build_files_bring_no_source_outside_the_folder_into_a_corpus(
+    what: str, tmp_path: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The text of a program is stored even if it does not compile: by its first plan, as if that had failed."""
+    monkeypatch.setattr(project, "try_plans", lambda surveyed, *_: BuildResult(surveyed.plans[0]))
     folder = tmp_path / "folder"
     folder.mkdir()
-    (folder / "main.hip").write_text(MAIN + "int broken = not_declared;\n")
+    (folder / "main.hip").write_text(MAIN)
     (outside / "secret.h.c").write_text(f"int {SECRET};\n")
     (folder / "link.c").symlink_to(outside / "secret.h.c")
     for path in outside.glob("secret*"):
