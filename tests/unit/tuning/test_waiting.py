@@ -11,6 +11,7 @@ from hipsynth.simulator.observation import Deferral
 from hipsynth.tuning.optimize.analysis.program_model import read_program
 from hipsynth.tuning.optimize.verification.verify import Verifier
 from hipsynth.tuning.optimize.verification.verify_change import prepare_verifier
+from hipsynth.tuning.optimize.verification.waiting import check_waiting
 from hipsynth.tuning.trial import Conditions, run_trial, target_of
 
 TARGET = target_of("gfx942")
@@ -116,9 +117,19 @@ def verifier_of(text: str) -> Verifier:
     ids=["a stream for another", "the host for a copy", "a query", "the host for the device", "a node for another"],
 )
 def test_a_program_that_does_not_wait_is_refused(program: str, waits: str, hurries: str) -> None:
-    verification = verifier_of(program).full(program.replace(waits, hurries))
+    verifier, changed = verifier_of(program), program.replace(waits, hurries)
+    assert verifier.quick(changed).passed, "it does the same where the work comes early"
+    check = check_waiting(verifier, changed)
+    assert check.passed is False and "work that nothing waits for comes late" in check.detail
+
+
+def test_waiting_is_checked_in_a_verification() -> None:
+    verification = verifier_of(PIPELINE).full(PIPELINE.replace(WAITS_FOR_EVENT, ""))
     [failed] = [check for check in verification.checks if check.passed is False]
     assert failed.name == "waiting" and "work that nothing waits for comes late" in failed.detail, verification
+    waits = PIPELINE.replace(WAITS_FOR_EVENT, "  (void)hipStreamSynchronize(producer);\n")
+    verification = verifier_of(PIPELINE).full(waits)
+    assert verification.passed and verification.document().waiting is True, verification
 
 
 @pytest.mark.parametrize(
@@ -132,8 +143,8 @@ def test_a_program_that_does_not_wait_is_refused(program: str, waits: str, hurri
     ids=["the host for a stream", "the host for the device", "queries of a stream", "queries of an event"],
 )
 def test_another_way_to_wait_passes(line: str, other: str) -> None:
-    verification = verifier_of(PIPELINE).full(PIPELINE.replace(line, other))
-    assert verification.passed and verification.document().waiting is True, verification
+    verifier, changed = verifier_of(PIPELINE), PIPELINE.replace(line, other)
+    assert verifier.quick(changed).passed and check_waiting(verifier, changed).passed
 
 
 def test_nothing_is_said_of_an_original_that_does_not_wait() -> None:
