@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -39,9 +40,18 @@ DAMAGE = {
 }
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("filled")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(corpus, "ROWS_PER_SHARD", 8)
+        fill(folder, ITEMS, programs=40)
+    return folder
+
+
 @pytest.mark.parametrize("how", DAMAGE)
-def test_a_lost_manifest_is_rebuilt_byte_for_byte(tmp_path: Path, how: str) -> None:
-    fill(tmp_path, ITEMS, programs=40)
+def test_a_lost_manifest_is_rebuilt_byte_for_byte(filled: Path, tmp_path: Path, how: str) -> None:
+    shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
     before, expected = content(tmp_path), rows(tmp_path)
     manifest = tmp_path / "manifest.json"
     damage = DAMAGE[how]
