@@ -10,8 +10,9 @@ import pytest
 from hipsynth.simulator.observation import Family
 from hipsynth.tuning.optimize.analysis.program_model import read_program
 from hipsynth.tuning.optimize.documents import VerificationCheck
-from hipsynth.tuning.optimize.verification.checks import check_other_inputs
+from hipsynth.tuning.optimize.verification.checks import _check_families, check_other_inputs
 from hipsynth.tuning.optimize.verification.support import first_size
+from hipsynth.tuning.optimize.verification.verify import Verifier
 from hipsynth.tuning.optimize.verification.verify_change import prepare_verifier
 from hipsynth.tuning.trial import Conditions, compare_trials, run_trial, target_of
 
@@ -58,68 +59,84 @@ def test_inputs_are_drawn_alike_in_whatever_order_they_are_uploaded(calls: int) 
     assert compare_trials(before, after).exact
 
 
-def check_drawn(text: str, changed: str) -> VerificationCheck:
-    """The check of a changed program with inputs that are drawn again."""
+def verifier_of(text: str, changed: str) -> Verifier:
+    """The verifier of a program, which a changed one equals with the program's own inputs."""
     assert changed != text
     verifier = prepare_verifier(read_program(text, TARGET.arch, TARGET.flags), TARGET, [()])
     assert verifier.quick(changed).passed, "it does the same with the program's own inputs"
-    return check_other_inputs(verifier, changed)
+    return verifier
+
+
+def check_drawn(text: str, changed: str) -> VerificationCheck:
+    """The check of a changed program with inputs that are drawn again."""
+    return check_other_inputs(verifier_of(text, changed), changed)
 
 
 MATRIX = ("float", "64", "0.02f * (i * 31 % 97) - 1")
-# by name: inputs, what the kernel computes, what it computes if it relies on the values of the program's own inputs
+# by name: the first family that shows it, inputs, what the kernel computes, what it computes if it relies on the values
 RELIES_ON_VALUES = {
     "zeros": (
+        Family.SCALED,
         {"a": NUMBERS, "bias": ("float", "64", "0")},
         "out[i] = a[i] + bias[i % 64];",
         "out[i] = a[i];",
     ),
     "few equal numbers": (
+        Family.SCALED,
         {"a": NUMBERS, "taps": ("float", "7", "0.125f")},
         "float s = 0; for (int k = 0; k < 7; ++k) s += taps[k] * a[(i + k) % n]; out[i] = s;",
         "float s = 0; for (int k = 0; k < 7; ++k) s += a[(i + k) % n]; out[i] = s * taps[0];",
     ),
     "equal lengths": (
+        Family.WIDE,
         {"a": NUMBERS, "lengths": ("int", "n", "16")},
         "float s = 0; for (int k = 0; k < lengths[i]; ++k) s += a[(i + k) % n]; out[i] = s;",
         "float s = 0; for (int k = 0; k < 16; ++k) s += a[(i + k) % n]; out[i] = s;",
     ),
     "rows of one length": (
+        Family.WIDE,
         {"a": ("float", "4 * n", "0.01f * (i * 37 % 1013) - 5"), "starts": ("int", "n + 1", "4 * i")},
         "float s = 0; for (int k = starts[i]; k < starts[i + 1]; ++k) s += a[k]; out[i] = s;",
         "float s = 0; for (int k = 4 * i; k < 4 * i + 4; ++k) s += a[k]; out[i] = s;",
     ),
     "edges at equal distances": (
+        Family.WIDE,
         {"a": ("int", "n", "i * 37 % 1013"), "edges": ("int", "64", "16 * (i + 1)")},
         "int low = 0; for (int k = 0; k < 64; ++k) low += edges[k] <= a[i]; out[i] = low;",
         "out[i] = min(a[i] / edges[0], 64);",
     ),
     "products of 24 bits": (
+        Family.LARGE_INTEGERS,
         {"a": ("int", "n", "i * 37 % 101")},
         "out[i] = a[i] * 2057 + 7;",
         "out[i] = __mul24(a[i], 2057) + 7;",
     ),
     "a sum that fits 32 bits": (
+        Family.LARGE_INTEGERS,
         {"a": ("int", "n", "i * 37 % 101")},
         "long long s = 0; for (int k = 0; k < 16; ++k) s += (long long)a[(i + k) % n] * a[i]; out[i] = s >> 4;",
         "int s = 0; for (int k = 0; k < 16; ++k) s += a[(i + k) % n] * a[i]; out[i] = s >> 4;",
     ),
     "no two equal places": (
+        Family.REPEATED_PLACES,
         {"a": NUMBERS, "at": ("int", "n", "n - 1 - i")},
         "atomicAdd(&out[at[i]], a[i]);",
         "out[at[i]] += a[i];",
     ),
     "zeros beside infinities": (
+        Family.ZEROS_AND_INFINITIES,
         {"a": NUMBERS, "b": ("float", "64", "0.01f * (i * 31 % 103) - 0.3f")},
         "float s = 0; for (int k = 0; k < 64; ++k) s += a[(i + k) % n] * b[k]; out[i] = s;",
         "float s = 0; for (int k = 0; k < 64; ++k) if (a[(i + k) % n] != 0) s += a[(i + k) % n] * b[k]; out[i] = s;",
     ),
     "the sign of zero": (
+        Family.ZEROS_AND_INFINITIES,
         {"a": ("float", "n", "0.01f * (i * 37 % 1013) - 4.995f")},
         "out[i] = copysignf(0.25f, a[i]) + a[i];",
         "out[i] = a[i] < 0 ? a[i] - 0.25f : a[i] + 0.25f;",
     ),
     "no negative integers": (
+        Family.NEGATIVE_INTEGERS,
         {"a": ("int", "n", "i * 37 % 101")},
         "out[i] = a[i] / 8 + a[i] % 8 * 3;",
         "out[i] = (a[i] >> 3) + (a[i] & 7) * 3;",
@@ -129,9 +146,11 @@ RELIES_ON_VALUES = {
 
 @pytest.mark.parametrize("name", RELIES_ON_VALUES)
 def test_what_relies_on_the_values_of_inputs_is_refused(name: str) -> None:
-    inputs, body, wrong = RELIES_ON_VALUES[name]
+    family, inputs, body, wrong = RELIES_ON_VALUES[name]
     text = write_program(body, inputs)
-    check = check_drawn(text, text.replace(body, wrong))
+    changed = text.replace(body, wrong)
+    verifier = verifier_of(text, changed)
+    check = _check_families(verifier, changed, first_size(verifier), (family,))
     assert check.passed is False, check
 
 
