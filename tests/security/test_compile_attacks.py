@@ -17,7 +17,7 @@ from hipsynth.toolchain import CompileLimits, allowed_flags, compile_device, com
 
 pytestmark = pytest.mark.usefixtures("sandboxed")
 SECRET = "int the_secret_of_another_folder;"
-LIMITS = CompileLimits(time_s=4, memory_bytes=768 << 20, file_bytes=16 << 20)
+LIMITS = CompileLimits(time_s=2, memory_bytes=768 << 20, file_bytes=16 << 20)
 KERNEL = "__attribute__((global)) void k(int* p) { *p = 1; }\n"
 
 
