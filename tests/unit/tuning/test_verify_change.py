@@ -12,10 +12,11 @@ from hipsynth.core.kernel_record import KernelRecord
 from hipsynth.profiling.backends.protocol import Target
 from hipsynth.tuning.optimize.analysis.program_model import read_program
 from hipsynth.tuning.optimize.documents import VerificationCheck
+from hipsynth.tuning.optimize.verification import verify
 from hipsynth.tuning.optimize.verification.verify import Verification
 from hipsynth.tuning.optimize.verification.verify_change import prepare_verifier
 from hipsynth.tuning.tools import ToolSession, run_tool
-from hipsynth.tuning.trial import Conditions, Trial, target_of
+from hipsynth.tuning.trial import Conditions, Trial, search_clock, target_of
 from hipsynth.tuning.trial.search_clock import LEAST_RUN_S, Clock
 
 PROGRAM = r"""
@@ -41,7 +42,7 @@ SAME = PROGRAM.replace("in[i] + in[i]", "2.0f * in[i]")
 OTHER = PROGRAM.replace("in[i] + in[i]", "6.0f")
 
 
-def verify(tmp_path: Path, original: str, changed: str, *words: str) -> int:
+def run_verify(tmp_path: Path, original: str, changed: str, *words: str) -> int:
     for name, text in (("a.hip", original), ("b.hip", changed)):
         (tmp_path / name).write_text(text)
     with pytest.raises(SystemExit) as caught:
@@ -50,7 +51,7 @@ def verify(tmp_path: Path, original: str, changed: str, *words: str) -> int:
 
 
 def test_a_program_that_does_the_same_is_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert verify(tmp_path, PROGRAM, SAME, "--check-args", "100", "--check-args", "70") == 0
+    assert run_verify(tmp_path, PROGRAM, SAME, "--check-args", "100", "--check-args", "70") == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["verified"] is True and answer["speedup"] == pytest.approx(1.0, abs=0.1)
     assert {check["name"] for check in answer["checks"]} > {"outputs_equal", "other_inputs", "other_sizes"}
@@ -64,7 +65,7 @@ def test_a_program_that_does_the_same_is_verified(tmp_path: Path, capsys: pytest
 def test_a_refused_program_exits_with_5_and_the_reason(
     changed: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert verify(tmp_path, PROGRAM, changed, "--check-args", "100") == 5
+    assert run_verify(tmp_path, PROGRAM, changed, "--check-args", "100") == 5
     answer = json.loads(capsys.readouterr().out)
     assert answer["verified"] is False and answer["speedup"] is None
     assert reason in next(check["detail"] for check in answer["checks"] if check["passed"] is False)
@@ -83,7 +84,7 @@ def test_a_refused_program_exits_with_5_and_the_reason(
 def test_an_original_that_is_no_reference_is_bad_input(
     original: str, words: tuple[str, ...], code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert verify(tmp_path, original, SAME, *words) == code
+    assert run_verify(tmp_path, original, SAME, *words) == code
     assert set(json.loads(capsys.readouterr().out)) >= {"error", "message", "cause", "remedy"}
 
 
@@ -109,7 +110,7 @@ def test_kernels_without_main_are_launched_as_the_original_is(
 ) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own/two.h").write_text("#define TWO 2.0f\n")
-    assert verify(tmp_path, KERNEL, changed, f"-I{tmp_path / 'own'}") == code
+    assert run_verify(tmp_path, KERNEL, changed, f"-I{tmp_path / 'own'}") == code
     printed = capsys.readouterr()
     answer = json.loads(printed.out)
     if code == 3:
@@ -129,14 +130,18 @@ def test_the_tool_compares_any_two_programs() -> None:
     assert run_tool(session, "verify", {"original": "v0", "changed": "v9"}).document["error"] == "unknown_program"
 
 
-def test_a_size_at_which_the_original_never_ends_takes_a_small_part_of_the_budget() -> None:
+def test_a_size_at_which_the_original_never_ends_takes_a_small_part_of_the_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """As a hash table's probing at sizes that are no power of two: the other sizes are left for the search."""
     endless = PROGRAM.replace("  const int i =", "  for (int at = 0; n % 64; ++at) out[at % n] = 0;\n  const int i =")
-    clock = Clock(40.0)
+    for module in (verify, search_clock):
+        monkeypatch.setattr(module, "LEAST_RUN_S", 0.5)
+    clock = Clock(10.0)
     sizes = [("64",), ("65",), ("128",)]
     verifier = prepare_verifier(read_program(endless, "gfx942"), target_of("gfx942"), sizes, clock=clock)
     assert verifier.sizes == [("64",), ("128",)] or (verifier.sizes == [("64",)] and clock.hurry)
-    assert not verifier.try_size(("66",)) and clock.reserve_s < 30
+    assert not verifier.try_size(("66",)) and clock.reserve_s < 7.5
 
 
 def test_a_check_after_the_end_of_the_clock_lasts_as_long_as_the_original_needs(
@@ -163,7 +168,7 @@ def test_a_check_after_the_end_of_the_clock_lasts_as_long_as_the_original_needs(
 
 def test_an_original_that_launches_nothing_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     idle = PROGRAM.replace("  twice<<<", "  if (n < 0) twice<<<")
-    assert verify(tmp_path, idle, idle, "--check-args", "64") == 3
+    assert run_verify(tmp_path, idle, idle, "--check-args", "64") == 3
     assert "the original launches no kernel" in capsys.readouterr().err
 
 
@@ -171,7 +176,7 @@ def test_sizes_at_which_the_original_fails_are_named_with_their_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     failing = PROGRAM.replace("  twice<<<", "  if (n == 64) return 7;\n  twice<<<")
-    assert verify(tmp_path, failing, failing, "--check-args", "64") == 3
+    assert run_verify(tmp_path, failing, failing, "--check-args", "64") == 3
     assert "at each size that was tried: 64 (exit code 7)" in capsys.readouterr().err
 
 
