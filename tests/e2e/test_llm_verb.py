@@ -37,7 +37,7 @@ def _command(url: str, out: Path, *arguments: object) -> list[str]:
         "--out",
         out,
         "--timeout",
-        5,
+        2,
         "--workers",
         1,
         "--retries",
