@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from grids import KERNELS, SOURCE, launch
+from hip_programs import FOLDER as PROGRAMS
 from hip_programs import run
 
 from hipsynth.profiling import metrics
 from hipsynth.profiling.metrics.uncertainty import END_STATE
-from hipsynth.simulator import devices
+from hipsynth.simulator import api, devices
+from hipsynth.simulator.build import build_runnable
 from hipsynth.simulator.device import SimDevice
 from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
 
@@ -150,7 +153,13 @@ def test_work_groups_that_wait_by_an_exchange_are_all_simulated(tmp_path: Path) 
 
 
 def test_more_effort_replays_what_less_effort_samples(tmp_path: Path) -> None:
-    part, whole = (run("large_gemm", tmp_path, limits=RunLimits(effort=effort)).kernels[0] for effort in (0.05, 1.0))
+    source = tmp_path / "gemm.hip"
+    shutil.copy(PROGRAMS / "check.h", tmp_path)
+    source.write_text((PROGRAMS / "large_gemm.hip").read_text().replace("kRows = 2048", "kRows = 1024"))
+    artefacts, device = build_runnable(source, "gfx90a", "-O3", tmp_path / "built"), devices.load_device("mi250")
+    part, whole = (
+        api.run_program(artefacts, device, tmp_path, RunLimits(effort=effort)).kernels[0] for effort in (0.05, 1.0)
+    )
     assert part.sampling.strategy == "sampled" and part.sampling.groups_simulated < math.prod(part.grid)
     assert whole.sampling.strategy == "replayed" and whole.sampling.groups_simulated == math.prod(whole.grid)
     assert part.sampling.error
