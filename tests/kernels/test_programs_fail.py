@@ -290,14 +290,21 @@ int main(int argc, char**) {
 """
 
 
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a program and its header; one for all cases, which are built with its path."""
+    folder = tmp_path_factory.mktemp("faulty")
+    (folder / "inc").mkdir()
+    (folder / "inc/fetch.h").write_text(FAULTY_HEADER)
+    (folder / "main.hip").write_text(FAULTY)
+    return folder
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason", "place"), [((), "illegal_access", "inc/fetch.h:4"), (("x",), "trap", "main.hip:6")]
 )
-def test_a_fault_names_its_source_line(arguments: tuple[str, ...], reason: str, place: str, tmp_path: Path) -> None:
-    (tmp_path / "inc").mkdir()
-    (tmp_path / "inc/fetch.h").write_text(FAULTY_HEADER)
-    (tmp_path / "main.hip").write_text(FAULTY)
-    project = Project((SourceFile(tmp_path / "main.hip", flags=f"-I{tmp_path}/inc"),), tmp_path, arguments=arguments)
+def test_a_fault_names_its_source_line(arguments: tuple[str, ...], reason: str, place: str, faulty: Path) -> None:
+    project = Project((SourceFile(faulty / "main.hip", flags=f"-I{faulty}/inc"),), faulty, arguments=arguments)
     (failed,) = profile_program(project_program(project), [Target("gfx942", "-O2", "mi300x")], "sim", RunLimits())
     assert (failed.status, failed.reason) == ("failed", reason), failed
-    assert failed.message.endswith(f"; source line {tmp_path / place}"), failed.message
+    assert failed.message.endswith(f"; source line {faulty / place}"), failed.message
