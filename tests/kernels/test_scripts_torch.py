@@ -8,7 +8,7 @@ import needs
 from triton_samples import DOUBLE
 
 from hipsynth.core.program import Project, SourceFile, project_program
-from hipsynth.profiling.backends.protocol import Target, TargetResult
+from hipsynth.profiling.backends.protocol import Target
 from hipsynth.profiling.backends.sim import SimBackend
 from hipsynth.simulator.limits import RunLimits
 
@@ -23,21 +23,12 @@ def raises(kind, words, run, *args, **kwargs):
     else:
         raise AssertionError("no " + kind.__name__)
 
+"""
+# Before each part.
+LAUNCH = """
 x = torch.ones(64, device="cuda")
 double[(1,)](x, BLOCK=64)
 """
-
-
-def check_script(text: str, folder: Path) -> TargetResult:
-    script = folder / "code" / "script.py"
-    script.parent.mkdir()
-    script.write_text(HEAD + text)
-    project = Project((SourceFile(script, "python"),), script.parent)
-    target = Target("gfx942", "-O3", "mi300x")
-    result = SimBackend().profile(project_program(project), target, folder / "scratch", RunLimits(sampling_units=0))
-    assert (result.status, result.exit_code) == ("ok", 0), result.message
-    return result
-
 
 OPTIMIZERS = """
 def train(optimizer, options, device):
@@ -58,10 +49,6 @@ for name in ("Adam", "AdamW", "SGD", "Adagrad", "RMSprop", "NAdam", "Adadelta", 
             torch.testing.assert_close(*pair, rtol=1e-6, atol=1e-7, msg=f"{name} {options}")
 assert not torch.accelerator.current_stream().is_capturing()
 """
-
-
-def test_optimizers_change_parameters_as_on_the_cpu(tmp_path: Path) -> None:
-    check_script(OPTIMIZERS, tmp_path)
 
 
 MIXED = """
@@ -108,10 +95,6 @@ leaf = torch.ones(8, device="cuda", requires_grad=True)
 Pair.apply(leaf)[0].sum().backward()
 assert leaf.grad.eq(2).all(), "nothing came to the other result"
 """
-
-
-def test_operators_that_mix_devices_fail_where_they_do_on_a_gpu(tmp_path: Path) -> None:
-    check_script(MIXED, tmp_path)
 
 
 AUTOCAST = """
@@ -197,12 +180,6 @@ assert abs(train("cuda") - train("cpu")) < 1e-3
 """
 
 
-def test_autocast_acts_on_device_tensors_alone(tmp_path: Path) -> None:
-    result = check_script(AUTOCAST, tmp_path)
-    written = {kernel.meta["argument types"]: kernel.counters["EXACT_WRITE_BYTES"] for kernel in result.kernels}
-    assert written == {"*fp16": 2 * 64, "*fp32": 4 * 64}
-
-
 OPERATORS = """
 from torch.library import Library, custom_op, triton_op, wrap_triton
 
@@ -275,11 +252,6 @@ assert filled(3, torch.device("cuda")).is_cuda
 """
 
 
-def test_operators_of_a_script_see_the_device(tmp_path: Path) -> None:
-    result = check_script(OPERATORS, tmp_path)
-    assert result.kernels[0].dispatches == 9
-
-
 TYPES = """
 host, module = torch.ones(3), torch.nn.Linear(2, 2)
 assert x.type() == "torch.cuda.FloatTensor" and x.half().type() == "torch.cuda.HalfTensor"
@@ -295,5 +267,27 @@ raises(ValueError, "invalid type: 'torch.cuda.NoTensor'", x.type, "torch.cuda.No
 """
 
 
-def test_names_of_types_say_where_a_tensor_is(tmp_path: Path) -> None:
-    check_script(TYPES, tmp_path)
+PARTS = {
+    "optimizers change parameters as on the CPU": OPTIMIZERS,
+    "operators that mix devices fail where they do on a GPU": MIXED,
+    "autocast acts on device tensors alone": AUTOCAST,
+    "operators of a script see the device": OPERATORS,
+    "names of types say where a tensor is": TYPES,
+}
+
+
+def test_a_script_finds_what_a_gpu_answers(tmp_path: Path) -> None:
+    """One script of all parts, since importing torch takes most of its time. It names the parts that have passed."""
+    parts = (f"{LAUNCH}{text}\nprint({name!r}, flush=True)\n" for name, text in PARTS.items())
+    script = tmp_path / "code" / "script.py"
+    script.parent.mkdir()
+    script.write_text(HEAD + "".join(parts))
+    project = Project((SourceFile(script, "python"),), script.parent)
+    target = Target("gfx942", "-O3", "mi300x")
+    result = SimBackend().profile(project_program(project), target, tmp_path / "scratch", RunLimits(sampling_units=0))
+    assert (result.status, result.exit_code) == ("ok", 0), f"after {result.stdout.splitlines()}: {result.message}"
+    assert result.stdout.splitlines() == list(PARTS)
+    launches = {kernel.meta["argument types"]: kernel.dispatches for kernel in result.kernels}
+    assert launches == {"*fp32": len(PARTS) + 8, "*fp16": 1}, "eight of them by operators of the script"
+    written = {kernel.meta["argument types"]: kernel.counters["EXACT_WRITE_BYTES"] for kernel in result.kernels}
+    assert written == {"*fp16": 2 * 64, "*fp32": 4 * 64}
