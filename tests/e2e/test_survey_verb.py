@@ -15,6 +15,7 @@ import needs
 import pytest
 
 from hipsynth.cli import survey as survey_verb
+from hipsynth.cli.main import main
 from hipsynth.core.errors import MissingDependency
 from hipsynth.core.journal import read_records
 from hipsynth.core.store import Corpus
@@ -117,14 +118,15 @@ def executed(folder: Path, name: str) -> bool:
     [
         (("{empty}",), 3, "no HIP program"),
         (("{full}", "--match", "^good"), 3, "no program path contains '^good'"),
-        (("{empty}/none",), 3, "no such folder"),
         (("{empty}", "--arch", "gfx1"), 2, "unknown architecture"),
         (("{full}", "--out", "{full}/good.hip"), 3, "not a survey report"),
         (("{full}", "--out", "{full}/other.json"), 3, "not a survey report"),
         (("{full}", "--out", "{full}/perfect.json"), 3, "'perfect' is not a valid SurveyStatus"),
     ],
 )
-def test_bad_requests_have_a_reason(tmp_path: Path, arguments: tuple[str, ...], code: int, message: str) -> None:
+def test_bad_requests_have_a_reason(
+    tmp_path: Path, arguments: tuple[str, ...], code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     empty, full = tmp_path / "empty", tmp_path / "full"
     empty.mkdir()
     full.mkdir()
@@ -132,8 +134,15 @@ def test_bad_requests_have_a_reason(tmp_path: Path, arguments: tuple[str, ...], 
     (full / "other.json").write_text('{"programs": [{"of": "another version"}], "conditions": {"timeout_s": 1}}')
     perfect = {"program": "good.hip", "status": "perfect"}
     (full / "perfect.json").write_text(json.dumps({"programs": [perfect], "conditions": {"timeout_s": 1}}))
-    done = synth("survey", *(word.format(empty=empty, full=full) for word in arguments))
-    assert done.returncode == code and message in done.stderr and "Traceback" not in done.stderr
+    with pytest.raises(SystemExit) as ended:
+        main(["survey", *(word.format(empty=empty, full=full) for word in arguments)])
+    printed = capsys.readouterr().err
+    assert ended.value.code == code and message in printed and "Traceback" not in printed
+
+
+def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    done = synth("survey", str(tmp_path / "none"))
+    assert done.returncode == 3 and "no such folder" in done.stderr and "Traceback" not in done.stderr
 
 
 KERNEL = """// SPDX-License-Identifier: BSD-3-Clause
