@@ -148,6 +148,7 @@ def test_a_moved_cache_gets_a_launcher_of_its_own(tmp_path: Path, monkeypatch: p
     assert str(second.with_name(prepare.LIBHIP)) in second.with_name("driver.c").read_text()
 
 
+@pytest.mark.full
 def test_a_script_that_failed_before_its_first_launch_runs_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

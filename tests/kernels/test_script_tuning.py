@@ -144,7 +144,7 @@ def test_larger_blocks_are_found_and_verified(tmp_path: Path) -> None:
             "double[(1,)](torch.ones(64, device='cuda'), BLOCK=48)\n", Reason.COMPILE_FAILED, marks=pytest.mark.full
         ),
         ("double[(1 << 20,)](torch.ones(64, device='cuda'), BLOCK=64)\n", Reason.ILLEGAL_ACCESS),
-        ("while True: pass\n", Reason.TIMEOUT),
+        pytest.param("while True: pass\n", Reason.TIMEOUT, marks=pytest.mark.full),
     ],
 )
 def test_scripts_that_fail_have_a_reason_and_a_remedy(text: str, reason: Reason, tmp_path: Path) -> None:
@@ -164,6 +164,7 @@ def test_kernels_without_numbers_are_refused(tmp_path: Path) -> None:
     assert (code, document["status"], document["refusals"]) == (3, "refused", {"double": "no_literals"}), document
 
 
+@pytest.mark.full
 def test_a_search_that_tries_nothing_says_why(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     other = DOUBLE.split("@triton.jit")[1].replace("double", "again")
