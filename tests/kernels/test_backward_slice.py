@@ -9,6 +9,7 @@ from grids import KERNELS, launch
 BOTH = pytest.mark.parametrize("name", ["mi250", "mi300x"])
 
 
+@pytest.mark.one_in(2)
 @BOTH
 @pytest.mark.parametrize("kernel", sorted(KERNELS))
 def test_slicing_does_not_change_counters(name: str, kernel: str) -> None:

@@ -24,6 +24,7 @@ FLAGS = ("-O3", "-O3 -ffast-math", "-O3 -munsafe-fp-atomics")
 SAMPLE = 6  # programs per family in the full suite
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("number", range(len(FAMILIES)))
 def test_family_compiles(number: int, tmp_path: Path) -> None:
     """One architecture each, in turn; the full suite does both."""
@@ -45,6 +46,7 @@ def wrong(program: Program, run: ProgramRun, target: Target, scratch: Path) -> s
     return result.message or result.reason or describe_mismatch(expected, result.exit_code, result.stdout)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("flags", ["-O0", "-O3"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_small_run_prints_what_the_oracle_expects(family: str, flags: str, tmp_path: Path) -> None:

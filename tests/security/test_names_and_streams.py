@@ -44,8 +44,9 @@ def synth(*words: bytes, cwd: bytes, env: dict[str, str] | None = None, shell: b
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("env", [{}, PLAIN_C], ids=["utf8", "C"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_file_may_have_any_name(name: str, env: dict[str, str], tmp_path: Path) -> None:
     folder = os.fsencode(tmp_path / "f") + NAMES[name]
     os.mkdir(folder)  # noqa: PTH102 - bytes
