@@ -52,6 +52,7 @@ def test_a_path_through_another_folder(tmp_path: Path) -> None:
     for number, path in enumerate(("../programs/k.hip", "../programs")):
         done = _synth(path, "--copies", 1, "--out", f"out{number}", "--workers", 1, cwd=tmp_path / "here")
         assert done.returncode == 0, done.stdout + done.stderr
+        assert len(list((tmp_path / "here" / f"out{number}").glob("*.hip"))) == 1
 
 
 def test_some_failed_is_exit_code_5(tmp_path: Path) -> None:

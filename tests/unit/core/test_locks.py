@@ -8,14 +8,13 @@ import os
 from pathlib import Path
 
 import pytest
+from corpus_samples import METRICS, item
 
 from hipsynth.core.errors import BadInput, MissingDependency
 from hipsynth.core.files import sole_writer
 from hipsynth.core.locks import take_lock
 from hipsynth.core.scratch import scratch_folder
-from hipsynth.core.store import CorpusWriter
-
-METRICS = ["Duration"]
+from hipsynth.core.store import Corpus, CorpusWriter
 
 
 def fail_with(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,8 +29,9 @@ def test_a_file_system_without_locks_is_written_to(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail_with(number, monkeypatch)
-    with sole_writer(tmp_path / "out"), CorpusWriter(tmp_path / "corpus", METRICS):
-        pass
+    with sole_writer(tmp_path / "out"), CorpusWriter(tmp_path / "corpus", METRICS) as writer:
+        writer.add(item(1))
+    assert Corpus.open(tmp_path / "corpus").measurements().num_rows == 1
 
 
 def test_other_failures_of_a_lock_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
