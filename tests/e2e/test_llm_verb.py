@@ -15,6 +15,7 @@ from typing import Any
 import needs
 import pytest
 from chat_server import ChatStub, Handler, completion, serving
+from child_processes import child_process, wait_until
 
 from hipsynth.core.program import iter_programs
 
@@ -122,12 +123,11 @@ def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
     with serving(second_hangs) as server:
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         command = _command(server.url, out, *GRID, "--count", 2, "--at-once", 1)
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
-        deadline = time.monotonic() + 120
-        while len(server.requests) < 2 and time.monotonic() < deadline:
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        pipe = subprocess.PIPE
+        with child_process(command, stdout=pipe, stderr=pipe, env=environment) as process:
+            assert wait_until(lambda: len(server.requests) >= 2, 120)
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
         assert process.returncode == 130
         _, report = _llm(server.url, out, *GRID, "--count", 2)
         assert report["reused"] == 1 and report["answered"] == 2

@@ -7,12 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import needs
 import pytest
+from child_processes import child_process, is_running, wait_until
 
 from hipsynth.cli import survey as survey_verb
 from hipsynth.cli.main import main
@@ -71,15 +70,14 @@ def test_an_interrupted_survey_ends_its_programs_and_keeps_what_is_finished(
     (folder / "b_endless.hip").write_text(MAIN.replace("std::puts", "for (volatile int i = 0;; i = 1) {} std::puts"))
     arguments = ("survey", str(folder), "--workers", "1", "--out", str(out), "--timeout", "500")
     command = [sys.executable, "-m", "hipsynth.cli.main", *arguments]
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)}
-    ) as run:
-        begun = wait_for(lambda: executed(tmp_path, "b_endless"), 60)
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with child_process(command, stderr=subprocess.PIPE, env=environment) as run:
+        begun = wait_until(lambda: is_running(tmp_path, "b_endless"), 60)
         os.kill(run.pid, number)
         stderr = run.communicate(timeout=30)[1]
     assert begun
     assert number == signal.SIGKILL or (run.returncode == 128 + number and "run the same command again" in stderr)
-    assert wait_for(lambda: not executed(tmp_path, "b_endless"), 20)
+    assert wait_until(lambda: not is_running(tmp_path, "b_endless"), 20)
     rows = [record["program"] for _, _, record in read_records(out.with_name("report.json.journal"))]
     assert rows == ["a_good.hip"]
 
@@ -90,27 +88,6 @@ def test_programs_from_outside_are_not_run_without_isolation(monkeypatch: pytest
     context = survey_verb.command.make_context("survey", [str(tmp_path)])
     with pytest.raises(MissingDependency, match="cannot be isolated"):
         survey_verb.command.invoke(context)
-
-
-def wait_for(condition: Callable[[], bool], seconds: float) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return condition()
-
-
-def executed(folder: Path, name: str) -> bool:
-    """Whether a program of this name runs from below this folder."""
-    for place in Path("/proc").iterdir():
-        try:
-            program = (place / "exe").readlink() if place.name.isdigit() else Path()
-        except OSError:
-            continue
-        if program.name == name and program.is_relative_to(folder):
-            return True
-    return False
 
 
 @pytest.mark.parametrize(

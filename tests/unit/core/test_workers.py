@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from child_processes import child_process, wait_until
 
 from hipsynth.core import stop_signal
 from hipsynth.core.errors import BadInput, MissingDependency, UsageError
@@ -119,7 +120,7 @@ def test_an_item_whose_worker_died_is_retried_once(tmp_path: Path) -> None:
 
 
 def test_a_hanging_item_is_killed() -> None:
-    outcomes = ordered(map_unordered(work, [16, 2], workers=1, item_timeout_s=5.0))
+    outcomes = ordered(map_unordered(work, [16, 2], workers=1, item_timeout_s=3.0))
     assert isinstance(outcomes[0].error, WorkerTimeout) and outcomes[0].error.reason == "timeout"
     assert outcomes[1].value == 4
 
@@ -163,13 +164,11 @@ def test_interrupting_ends_the_workers(tmp_path: Path) -> None:
     here = Path(__file__).resolve()
     script = tmp_path / "main.py"
     script.write_text(INTERRUPTED)
-    env = {**os.environ, "PYTHONPATH": f"{here.parents[3]}:{here.parent}"}
-    child = subprocess.Popen(
-        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=env, start_new_session=True
-    )
-    assert child.stdout is not None and child.stdout.readline() == "ready\n"
-    os.killpg(child.pid, signal.SIGINT)
-    assert child.communicate(timeout=20)[0] == "interrupted 0\n"
+    env = {**os.environ, "PYTHONPATH": f"{here.parents[3]}:{here.parent}:{here.parents[2] / 'support'}"}
+    with child_process([sys.executable, str(script)], stdout=subprocess.PIPE, env=env) as child:
+        assert child.stdout is not None and child.stdout.readline() == "ready\n"
+        os.killpg(child.pid, signal.SIGINT)
+        assert child.communicate(timeout=20)[0] == "interrupted 0\n"
 
 
 OWN_FUNCTION = """
@@ -209,15 +208,11 @@ def test_interrupted_workers_return_what_they_have(tmp_path: Path) -> None:
     script, begun = tmp_path / "main.py", tmp_path / "begun"
     script.write_text(COLLECTED)
     begun.mkdir()
-    env = {**os.environ, "PYTHONPATH": f"{here.parents[3]}:{here.parent}"}
-    child = subprocess.Popen(
-        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=env, start_new_session=True, cwd=tmp_path
-    )
-    end = time.monotonic() + 60
-    while len(list(begun.iterdir())) < 2 and time.monotonic() < end:
-        time.sleep(0.01)
-    os.killpg(child.pid, signal.SIGINT)
-    assert child.communicate(timeout=20)[0] == "-1\n-1\ninterrupted\n", "the third was not begun"
+    env = {**os.environ, "PYTHONPATH": f"{here.parents[3]}:{here.parent}:{here.parents[2] / 'support'}"}
+    with child_process([sys.executable, str(script)], stdout=subprocess.PIPE, env=env, cwd=tmp_path) as child:
+        assert wait_until(lambda: len(list(begun.iterdir())) >= 2, 60)
+        os.killpg(child.pid, signal.SIGINT)
+        assert child.communicate(timeout=20)[0] == "-1\n-1\ninterrupted\n", "the third was not begun"
 
 
 def test_an_error_of_the_use_ends_the_workers() -> None:
@@ -306,7 +301,10 @@ def test_ray_gives_the_same_outcomes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ray_itself_gives_the_same_outcomes(monkeypatch: pytest.MonkeyPatch) -> None:
     ray = pytest.importorskip("ray", reason="ray is not installed")
     here = Path(__file__).resolve()  # Ray's workers import this module by name
-    monkeypatch.setenv("PYTHONPATH", f"{here.parents[3]}:{here.parent}:{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.setenv(
+        "PYTHONPATH",
+        f"{here.parents[3]}:{here.parent}:{here.parents[2] / 'support'}:{os.environ.get('PYTHONPATH', '')}",
+    )
     items = [1, 2, 13, 15, 3]
     local = ordered(map_unordered(work, items, workers=2))
     remote = ordered(map_unordered(work, items, workers=2, engine="ray"))

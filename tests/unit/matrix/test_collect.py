@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from child_processes import child_process
 from profiling_samples import captures, failure, kernel, program, result, target
 
 from hipsynth.core import scratch, stop_signal
@@ -427,12 +428,13 @@ def test_ending_the_command_loses_nothing(tmp_path: Path, recorded: str, how: si
         "--flags=-O3 -ffast-math",
     ]
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])}
-    child = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, start_new_session=True)
     journal = tmp_path / "c" / "journal.log"
-    while child.poll() is None and not (journal.exists() and journal.stat().st_size > 100_000):
-        time.sleep(0.005)
-    os.killpg(child.pid, how)
-    assert child.wait() == (130 if how == signal.SIGINT else -how)
+    with child_process(command, env=env, stdout=subprocess.DEVNULL) as child:
+        while child.poll() is None and not (journal.exists() and journal.stat().st_size > 100_000):
+            time.sleep(0.005)
+        assert child.returncode is None, "it ended before enough was written"
+        os.killpg(child.pid, how)
+        assert child.wait(timeout=60) == (130 if how == signal.SIGINT else -how)
     kept = Corpus.open(tmp_path / "c").measurements()["measurement_id"].to_pylist()
     done = subprocess.run([*command, "--json"], env=env, capture_output=True, text=True)
     assert done.returncode == 5, done.stderr  # gfx942 was recorded for -O3 only
