@@ -9,13 +9,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import needs
 import pytest
+from child_processes import child_process, is_running, wait_until
 
 from hipsynth.cli.main import main
 
@@ -285,13 +285,12 @@ ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 def test_an_interrupt_is_one_document_and_no_traceback(tmp_path: Path, simulator: None) -> None:
     (tmp_path / "slow.hip").write_text(source("", "for (;;) usleep(1000);"))
-    process = subprocess.Popen(
-        [*COMMAND, "profile", "slow.hip", "--arch", "gfx90a", "--json"], cwd=tmp_path, env=ENV,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-    time.sleep(2)
-    os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=20)
+    command = [*COMMAND, "profile", "slow.hip", "--arch", "gfx90a", "--json"]
+    environment, pipe = {**ENV, "TMPDIR": str(tmp_path)}, subprocess.PIPE
+    with child_process(command, cwd=tmp_path, env=environment, stdout=pipe, stderr=pipe) as process:
+        assert wait_until(lambda: is_running(tmp_path, "slow"), 120)
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=20)
     document = json.loads(out)  # with what had ended, if something had
     found = document["results"][0]["reason"] if "results" in document else document["error"]
     assert (process.returncode, found) == (130, "interrupted")
