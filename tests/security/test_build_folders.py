@@ -143,10 +143,9 @@ def test_answers_that_name_other_folders(tmp_path: Path, outside: Path) -> None:
     for name, document in (("index-1.json", index), ("model.json", model), ("target.json", target)):
         (replies / name).write_text(json.dumps(document))
     assert [found.source for found in run._read_reply()[0]] == [tmp_path] and run._read_reply()[1] == ["x"]
-    for place in (str(outside), "..", "/etc", "out/../../.."):
+    for place, sources in ((str(outside), [outside]), ("..", []), ("/etc", []), ("out/../../..", [])):
         (replies / "target.json").write_text(json.dumps({**target, "paths": {"source": place, "build": "."}}))
-        found, _, _ = run._read_reply()
-        assert all(one.source.resolve().is_relative_to(tmp_path) for one in found)
+        assert [read.source for read in run._read_reply()[0]] == sources, place
     for damaged in ("[" * 100_000, "{}", "[]", '{"type": "EXECUTABLE", "name": 1}', '{"type": 3}', "\0"):
         (replies / "target.json").write_text(damaged)
         assert run._read_reply()[0] == []
