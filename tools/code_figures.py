@@ -85,6 +85,7 @@ class ModuleSummary:
     upward: frozenset[tuple[str, str]]
 
 
+@functools.cache
 def summarize_module(path: str, text: str) -> ModuleSummary:
     """Parses a module and counts what the figures need of it."""
     tree = ast.parse(text)

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from tools.code_figures import read_modules, run_git
@@ -42,12 +44,35 @@ def public_definitions(tree: ast.Module) -> Iterator[tuple[str, Definition]]:
                 yield f"{node.name}.{method.name}", method
 
 
+@dataclass(frozen=True)
+class ModuleWords:
+    """What the tests need of one module. Its tree is not kept: all trees together take long to collect as garbage."""
+
+    undocumented: tuple[str, ...]  # line and name of each public function or class that has no docstring
+    docstrings: tuple[str, ...]
+    functions: frozenset[str]
+    names: frozenset[str]
+
+
+@functools.cache
+def read_words(text: str) -> ModuleWords:
+    """Parses a module once for all tests."""
+    tree = ast.parse(text)
+    functions = (n.name for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    undocumented = (
+        f"{node.lineno} {name}"
+        for name, node in public_definitions(tree)
+        if name != "main" and name not in CONTRACTS and not ast.get_docstring(node)
+    )
+    return ModuleWords(
+        tuple(undocumented), tuple(list_docstrings(tree)), frozenset(functions), frozenset(list_names(tree))
+    )
+
+
 def list_undocumented(modules: Mapping[str, str]) -> Iterator[str]:
     """Each public function or class of the modules that has no docstring."""
     for path, text in modules.items():
-        for name, node in public_definitions(ast.parse(text)):
-            if name != "main" and name not in CONTRACTS and not ast.get_docstring(node):
-                yield f"{path}:{node.lineno} {name}"
+        yield from (f"{path}:{place}" for place in read_words(text).undocumented)
 
 
 def list_docstrings(tree: ast.Module) -> Iterator[str]:
@@ -69,14 +94,12 @@ def list_names(tree: ast.Module) -> Iterator[str]:
 
 def list_missing(modules: Mapping[str, str]) -> Iterator[str]:
     """Each `name()` in a docstring that no module defines, each `(see name)`, and each error that one raises."""
-    trees = {path: ast.parse(text) for path, text in modules.items()}
-    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
-    functions = {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
-    functions |= {*OTHERS, *dir(builtins)}
+    facts = {path: read_words(text) for path, text in modules.items()}
+    functions = {*OTHERS, *dir(builtins)}.union(*(module.functions for module in facts.values()))
     places = {name for path in modules for name in Path(path).with_suffix("").parts}
-    names = {*functions, *places, *(name for tree in trees.values() for name in list_names(tree))}
-    for path, tree in trees.items():
-        for words in list_docstrings(tree):
+    names = {*functions, *places}.union(*(module.names for module in facts.values()))
+    for path, module in facts.items():
+        for words in module.docstrings:
             yield from (f"{path}: {name}()" for name in CALL.findall(words) if name not in functions)
             seen_names = [name for pair in SEE.findall(words) for name in pair if name]
             raised_names = [name for row in RAISED.findall(words) for name in re.findall(r"[A-Z]\w+", row)]
@@ -89,7 +112,7 @@ def list_missing_files(modules: Mapping[str, str], files: Iterable[str]) -> Iter
     """Each path in a docstring or comment that is the end of no file's path."""
     ends = {file.split("/", n)[-1] for file in files for n in range(file.count("/") + 1)}
     for path, text in modules.items():
-        words = [*list_docstrings(ast.parse(text)), *COMMENT.findall(text)]
+        words = [*read_words(text).docstrings, *COMMENT.findall(text)]
         for name in FILE.findall("\n".join(words)):
             if name not in ends and not OUTSIDE.match(name):
                 yield f"{path}: {name}"

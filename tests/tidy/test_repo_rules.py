@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 import re
 import subprocess
@@ -123,10 +124,19 @@ def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
                 yield node.lineno, f"{node.module}.{alias.name}"
 
 
+@functools.cache
+def read_structure(text: str) -> tuple[list[tuple[int, str]], list[tuple[int, str, int]]]:
+    """The imports of a module, and line, name and number of lines of its functions: parsed once for all tests."""
+    tree = ast.parse(text)
+    functions = [n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    sizes = [(n.lineno, n.name, (n.end_lineno or n.lineno) - n.lineno + 1) for n in functions]
+    return list(imports(tree)), sizes
+
+
 def wrong_imports(module: str, text: str) -> Iterator[str]:
     """Imports of a module that violate ALLOWED, bypass the import root, or are not in the wheel."""
     own = package_of(module)
-    for line, target in imports(ast.parse(text)):
+    for line, target in read_structure(text)[0]:
         if target.split(".")[0] in ROOMS:
             yield f"{module}:{line} imports {target}, which is hipsynth.{target}"
         if target.split(".")[0] in OUTSIDE:
@@ -176,11 +186,9 @@ def test_the_directions_make_no_cycle() -> None:
 def test_functions_stay_readable() -> None:
     long = []
     for _, path in modules():
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                lines = (node.end_lineno or node.lineno) - node.lineno + 1
-                if lines > MAX_FUNCTION_LINES:
-                    long.append(f"{path.relative_to(ROOT)}:{node.lineno} {node.name}: {lines} lines")
+        for line, name, lines in read_structure(path.read_text())[1]:
+            if lines > MAX_FUNCTION_LINES:
+                long.append(f"{path.relative_to(ROOT)}:{line} {name}: {lines} lines")
     assert not long, "\n".join(long)
 
 
