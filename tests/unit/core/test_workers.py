@@ -120,7 +120,7 @@ def test_an_item_whose_worker_died_is_retried_once(tmp_path: Path) -> None:
 
 
 def test_a_hanging_item_is_killed() -> None:
-    outcomes = ordered(map_unordered(work, [16, 2], workers=1, item_timeout_s=3.0))
+    outcomes = ordered(map_unordered(work, [16, 2], workers=1, item_timeout_s=5.0))
     assert isinstance(outcomes[0].error, WorkerTimeout) and outcomes[0].error.reason == "timeout"
     assert outcomes[1].value == 4
 

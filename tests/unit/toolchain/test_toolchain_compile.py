@@ -25,6 +25,7 @@ from hipsynth.toolchain import (
     find_toolchain,
     parse_flags,
     pch,
+    translation_unit,
 )
 from hipsynth.toolchain.compile import RUNTIME
 from hipsynth.toolchain.driver import CompileLimits
@@ -199,7 +200,12 @@ def test_builds_with_files_of_the_assembler_are_not_cached(own_cache: Path, tmp_
 
 
 @pytest.mark.parametrize("include", ['#include /* f */ "f.h"', '#/**/include "f.h"', '/* f */ #include\\\n"f.h"'])
-def test_comments_in_a_directive_do_not_hide_its_header(own_cache: Path, tmp_path: Path, include: str) -> None:
+def test_comments_in_a_directive_hide_no_header(include: str) -> None:
+    assert translation_unit._may_include_files(f"{include}\n{COPY}") and not translation_unit._may_include_files(COPY)
+
+
+def test_a_header_that_a_directive_with_comments_includes_is_part_of_the_build(own_cache: Path, tmp_path: Path) -> None:
+    include = '#/**/include "f.h"'
     text = f"{include}\n#include <hip/hip_runtime.h>\n__global__ void k(int* p) {{ *p = VALUE; }}\n"
     for folder, value, number in (("a", "1111", "0x457"), ("b", "2222", "0x8ae")):
         write(tmp_path / folder, f"#define VALUE {value}\n", "f.h")
