@@ -145,6 +145,7 @@ WHERE_TENSORS_ARE = (
     "assert torch.ones(2).is_cuda and torch.full((2,), 1.0).is_cuda and torch.arange(3, device='cpu').is_cpu\n"
     "torch.set_default_device(None)\n"
     "with torch.device('cuda'):\n    assert torch.zeros(3).is_cuda\n"
+    "assert torch.zeros(3).is_cpu\n"
 )
 WHAT_PROJECTS_ASK = (
     "x = torch.ones(64, device='cuda')\n"
@@ -166,6 +167,7 @@ WHAT_PROJECTS_ASK = (
     "assert torch.load('x.pt').is_cuda and torch.load('x.pt').cpu().eq(2).all()\n"
     "assert torch.load('x.pt', map_location='cuda').is_cuda and torch.load('x.pt', map_location='cpu').is_cpu\n"
     "import ctypes\ncount, hip = ctypes.c_int(), ctypes.CDLL('libamdhip64.so')\n"
+    "assert hip.hipGetDeviceCount(ctypes.byref(count)) == 0 and count.value == 1, 'as other bindings of HIP do'\n"
 )
 GRADIENTS = (
     "class Double(torch.autograd.Function):\n"
@@ -182,6 +184,7 @@ GRADIENTS = (
     "        return gradient\n"
     "x = torch.ones(64, device='cuda', requires_grad=True)\n"
     "(Double.apply(x * 3).sum() * 5).backward()\n"
+    "assert x.grad.is_cuda and x.grad.cpu().eq(30).all(), x.grad\n"
 )
 
 
