@@ -8,10 +8,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from functools import cache
 
-from hipsynth.simulator.devices import list_architectures
+from hipsynth.simulator.devices import list_architectures, load_device
 from hipsynth.simulator.isa.table import Mem, OpcodeRow
 from hipsynth.simulator.isa.table import find_row as opcode
 from hipsynth.source.arithmetic import evaluate_integer, parse_arithmetic, read_integer
+from hipsynth.source.names import base_name
 from hipsynth.source.outline import (
     find_closing_bracket,
     kernel_names,
@@ -62,6 +63,7 @@ _STORES = {16: "store4", 12: "store1", 8: "store2", 4: "store1"}
 _FLOW = {"barrier": "barrier", "waitcnt": "waitcnt", "branch": "branch", "branch_if": "branch"}
 _LDS = {"load": "lds_read", "store": "lds_write"}
 _LDS_ATOMICS = frozenset(["add", "sub", "min", "max", "and", "or", "xor", "cmpswap", "inc", "dec"])
+DEVICE_FACTS = ("topology.cus", "clock.core_mhz", "hbm.gbps")  # in which devices of an architecture differ
 FLAG_WORDS = ("-ffast-math", "-munsafe-fp-atomics")
 UNKNOWN_BYTES = 4  # of a type that the program defines
 LOOP_WEIGHT = 8.0  # how often a loop body is taken to run per level when its trip count is unknown
@@ -135,15 +137,19 @@ def split_functions(disassembly: str) -> dict[str, list[re.Match[str]]]:
     return functions
 
 
-def code_features(disassembly: str, source: str = "") -> dict[str, float]:
-    """Features of the kernel in a code object, plus how many functions there are.
+def code_features(disassembly: str, source: str = "", kernel: str = "") -> dict[str, float]:
+    """Features of a kernel in a code object, plus how many functions there are.
 
-    Of several, the largest kernel that `source` defines is taken (headers may bring kernels of their own).
+    Without `kernel`, or if there is none of this name, the largest kernel that `source` defines is taken (headers may
+    bring kernels of their own).
     """
     listings = split_functions(disassembly)
     if not listings:
         return {}
-    bodies = {name: body for name, body in listings.items() if any(k in name for k in kernel_names(source))}
+    word = base_name(kernel)
+    bodies = {name: body for name, body in listings.items() if word and base_name(name) == word}
+    if not bodies:
+        bodies = {name: body for name, body in listings.items() if any(k in name for k in kernel_names(source))}
     name, body = max((bodies or listings).items(), key=lambda item: (len(item[1]), item[0]))
     depth = _loop_depths(name, body)
     counts: Counter[str] = Counter()
@@ -285,11 +291,15 @@ def _log2_or_zero(value: int) -> float:
     return math.log2(value + 1) if value > 0 else 0.0
 
 
-def build_features(source: str, arch: str, flags: str, disassembly: str | None) -> dict[str, float]:
-    """All static features of one build; without a disassembly (it does not compile) the code features are absent."""
+def build_features(source: str, flags: str, disassembly: str | None, device: str, kernel: str = "") -> dict[str, float]:
+    """All static features of a kernel (without one, the largest) of one build for a device; without a disassembly (it
+    does not compile) the code features are absent."""
+    table = load_device(device)
+    spec = table.spec()
     values = {f"src_{k}": v for k, v in source_features(source).items()}
-    values |= {f"arch_{other}": float(arch == other) for other in list_architectures()[1:]}  # the first is all zeros
+    values |= {f"device_{key}": spec.get(key, 0.0) for key in DEVICE_FACTS}
+    values |= {f"arch_{other}": float(table.arch == other) for other in list_architectures()[1:]}  # the first: zeros
     values |= {f"flag_{word.lstrip('-')}": float(word in flags.split()) for word in FLAG_WORDS}
     if disassembly:
-        values |= {f"code_{k}": v for k, v in code_features(disassembly, source).items()}
+        values |= {f"code_{k}": v for k, v in code_features(disassembly, source, kernel).items()}
     return values

@@ -21,6 +21,7 @@ from hipsynth.source.canonical_text import code_tokens, declared_names
 from hipsynth.training.data.dataset import LabelledSample
 from hipsynth.training.data.features import build_features
 
+SAME_NAME = 1e-5  # of a kernel, in similarity: more than rounding between vectors of one text
 Prediction = dict[str, float | None]
 Disassemble = Callable[[str, str, str], str | None]  # (source, arch, flags) -> llvm-objdump text
 
@@ -40,10 +41,10 @@ class Baseline(Protocol):
 
 
 class MedianBaseline:
-    """Predicts the training median of each metric for the same architecture and flags, else architecture, else all."""
+    """Predicts the training median of each metric for the same device and flags, else for a wider group, up to all."""
 
     name = "constant"
-    about = "training median per architecture and flags; ignores the program"
+    about = "training median per device and flags; ignores the program"
 
     def fit(self, train: Sequence[LabelledSample]) -> None:
         """Keeps each metric's median for each group that a sample belongs to, from narrow to wide."""
@@ -65,19 +66,19 @@ class MedianBaseline:
 
 def _sample_groups(sample: LabelledSample) -> list[tuple[str, ...]]:
     """The groups that a sample belongs to, most specific first."""
-    return [(sample.arch, sample.flags), (sample.arch,), ()]
+    return [(sample.device, sample.flags), (sample.arch, sample.flags), (sample.arch,), ()]
 
 
 class NearestNeighbour:
-    """Predicts the labels of the training program with the most similar tokens, on the same architecture and flags.
+    """Predicts the labels of the training program with the most similar tokens, on the same device and flags.
 
     Similarity is the cosine of log-scaled, hashed counts of 1- to 3-grams of C++ tokens. Declared names are replaced
-    by one placeholder, so renaming has no effect; numbers are kept. If the target has no training sample, the same
-    architecture is used, then any.
+    by one placeholder, so renaming has no effect; numbers are kept. Of the kernels of one program that of the same name
+    is taken. If the target has no training sample, the same architecture is used, then any.
     """
 
     name = "nearest_neighbour"
-    about = "labels of the most similar training source (token n-grams), same architecture and flags"
+    about = "labels of the most similar training source (token n-grams), same device and flags"
     SIZE = 8192
 
     def fit(self, train: Sequence[LabelledSample]) -> None:
@@ -95,7 +96,8 @@ class NearestNeighbour:
         answers = []
         for sample, query in zip(samples, queries, strict=True):
             members = next(self.by_group[g] for g in _sample_groups(sample) if self.by_group.get(g))
-            similarity = self.vectors[members] @ query
+            same_name = [self.samples[member].kernel == sample.kernel for member in members]
+            similarity = self.vectors[members] @ query + SAME_NAME * np.array(same_name)
             answers.append(self.samples[members[int(np.argmax(similarity))]].true_metrics())
         return answers
 
@@ -176,7 +178,7 @@ class GradientBoosting:
         def one(sample: LabelledSample) -> dict[str, float]:
             program = sample.program_text or sample.text  # its sizes are the host's: one build for all of them
             disassembly = self.disassemble(program, sample.arch, sample.flags)
-            return build_features(sample.text, sample.arch, sample.flags, disassembly)
+            return build_features(sample.text, sample.flags, disassembly, sample.device, sample.kernel)
 
         # Threads suffice because the compiler runs in child processes.
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:

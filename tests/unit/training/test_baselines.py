@@ -43,7 +43,13 @@ def test_code_features_count_loops_classes_and_registers() -> None:
 
 def test_the_kernel_of_the_source_is_chosen_over_a_larger_one() -> None:
     assert code_features(LISTING)["n_alu_f32"] == 40
+    both = "__global__ void k(double* p) {} __global__ void other(double* p) {}"
     assert code_features(LISTING, "__global__ void k(double* p) {}")["n_alu_f32"] == 0
+    assert [code_features(LISTING, both, name)["n_alu_f32"] for name in ("k(double*)", "other", "absent")] == [
+        0,
+        40,
+        40,
+    ]
     assert code_features("") == {}
 
 
@@ -107,6 +113,19 @@ def test_nearest_neighbour_ignores_names() -> None:
     baseline.fit(train)
     copies = [made.sample(i, 1, arch, flags) for i in range(20) for arch, flags in made.TARGETS]
     assert baseline.predict(copies) == [copy.true_metrics() for copy in copies]
+
+
+def test_baselines_know_the_device_and_the_kernel() -> None:
+    """Kernels of one program and devices of one architecture have labels of their own, and so have answers."""
+    of_program = made.sample(0, 0, "gfx942", "-O3")
+    train = [
+        replace(of_program, device=device, kernel=kernel, metrics=dict.fromkeys(answer_ids(), value))
+        for device, kernel, value in [("mi300x", "fill", 1.0), ("mi300x", "sum", 3.0), ("mi300a", "fill", 9.0)]
+    ]
+    nearest, constant = NearestNeighbour(), MedianBaseline()
+    nearest.fit(train), constant.fit(train)
+    assert nearest.predict(train) == [sample.true_metrics() for sample in train]
+    assert [p["L1_Cache_Hit_Rate"] for p in constant.predict(train)] == pytest.approx([0.02, 0.02, 0.09])
 
 
 def test_gradient_boosting_learns_sizes_without_a_compiler() -> None:
