@@ -166,9 +166,9 @@ def test_a_training_needs_a_lineage_beside_that_of_the_validation(tmp_path: Path
 
 def test_every_answer_is_valid_whatever_the_weights_say(agent: PredictionAgent) -> None:
     """The model made two steps, so its answers mean nothing; their form is held."""
-    samples = [labelled(i) for i in range(4)]
+    samples = [labelled(i) for i in range(2)]
     answers = agent.answer([(Question.of(s), tools_of(s)) for s in samples])
-    assert len(answers) == 4
+    assert len(answers) == 2
     for answer in answers:
         assert set(answer.values) == set(VALUES) and all(math.isfinite(v) and v >= 0 for v in answer.values.values())
         assert 0 <= answer.sure <= 1
