@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
@@ -89,12 +89,13 @@ class TrainedBase:
 @dataclass(frozen=True)
 class RolloutTask:
     """What is rewarded: `run` makes one run of the present model on a prompt, sampled at `temperature`. A prompt names
-    a question and changes with it, since prompts tell whether a stored training is the same. `files` are copied beside
-    the model."""
+    a question and changes with it, since prompts tell whether a stored training is the same. `lineages`: of the
+    questions' programs. `files` are copied beside the model."""
 
     prompts: Sequence[str]
     run: RunModel
     temperature: float
+    lineages: Collection[str] = ()
     files: Sequence[Path] = ()
 
 
@@ -131,7 +132,7 @@ def train_by_rollouts(
         "format": of_base["format"],
         "context": of_base["context"],
         "view": of_base["view"],
-        "lineages": of_base["lineages"],
+        "lineages": sorted({*of_base["lineages"], *task.lineages}),
         "status": TrainingStatus.FINISHED,
         "fingerprint": fingerprint,
         "config": asdict(config),

@@ -41,7 +41,8 @@ def reinforce(traces: Path, config: Config, out: Path, progress: Progress | None
         draw = random.Random(random.getrandbits(64))  # checkpoints keep the state of the global generator
         return roll_out(PredictionAgent(policy, base.tokenizer, base.record), questions[prompt], draw)
 
-    task = RolloutTask(list(questions), run, TEMPERATURE, (preview_error_file(traces),))
+    lineages = {question.lineage for question in questions.values()}
+    task = RolloutTask(list(questions), run, TEMPERATURE, lineages, (preview_error_file(traces),))
     return train_by_rollouts(config, out, base, task, progress)
 
 
