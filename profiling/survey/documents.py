@@ -30,8 +30,8 @@ class SurveyRow:
     `plan`: origin of its build plan: make, cmake, commands, script, guess; for Python files python or pytest. `kernels`
     have counters. `spending`: the launches of a program with a budget. `command`: a smaller start that fits the budget,
     which ended with `shrunk`, passed or ran. `libraries`: those that it needs and that are not installed. `run_s` is
-    processor time, `label_s` that of runs in other sizes; `labels` were stored in a corpus. `key` is of files of
-    results alone.
+    processor time, `label_s` that of runs in other sizes; `labels` were stored in a corpus, of the programs with the
+    ids `stored`. `key` is of files of results alone.
     """
 
     program: str
@@ -54,6 +54,7 @@ class SurveyRow:
     diagnostics: str = ""
     kernels: int = 0
     labels: int = 0
+    stored: tuple[str, ...] = ()
     label_s: float = 0.0
     spending: tuple[Spending, ...] = ()
     shrunk: str = ""

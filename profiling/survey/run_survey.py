@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import time
@@ -16,6 +17,7 @@ from hipsynth.core.files import whole_file
 from hipsynth.core.journal import Journal, read_records
 from hipsynth.core.reasons import TRANSIENT, Reason
 from hipsynth.core.scratch import scratch_folder
+from hipsynth.core.store import Corpus
 from hipsynth.core.workers import map_unordered
 from hipsynth.profiling.survey.build import BuildResult, try_plans
 from hipsynth.profiling.survey.build_plan import SurveyedProgram
@@ -233,8 +235,9 @@ def _survey_one(task: _Task, scratch: Path) -> tuple[SurveyRow, tuple[Labels, ..
         return row, ()
     start = time.monotonic()
     labels = tuple(all_labels(survey_run, scratch))
-    stored = sum(len(item.kernels) for _, item in labels)
-    return replace(row, labels=stored, label_s=round(time.monotonic() - start, 2)), labels
+    kernels = sum(len(item.kernels) for _, item in labels)
+    ids = tuple(sorted({record["id"] for record, item in labels if item.kernels}))
+    return replace(row, labels=kernels, stored=ids, label_s=round(time.monotonic() - start, 2)), labels
 
 
 def _build_program(task: _Task, folder: Path) -> BuildResult:
@@ -302,7 +305,7 @@ def _journal_path(out: Path) -> Path:
 
 def _finished_rows(out: Path, options: SurveyOptions) -> dict[str, SurveyRow]:
     """Finished rows of an earlier call, by key, except time-outs under a lower limit than the current one, failures
-    that the program did not cause, and rows whose labels are gone with their corpus."""
+    that the program did not cause, and rows whose labels are not in the corpus."""
     rows, limits = [], []
     try:
         for _, _, record in read_records(_journal_path(out)):
@@ -315,12 +318,22 @@ def _finished_rows(out: Path, options: SurveyOptions) -> dict[str, SurveyRow]:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadInput(f"{out}: not a survey report", cause=str(error), remedy="choose another --out") from error
     finished: dict[str, SurveyRow] = {}
-    has_corpus = options.corpus is not None and options.corpus.exists()
+    stored = _list_stored_programs(options.corpus)
     for row, limit in zip(rows, limits, strict=True):
         is_settled = row.reason not in (Reason.TIMEOUT, Reason.BUDGET) or limit >= options.timeout_s
-        if row.key and is_settled and row.reason not in TRANSIENT and (has_corpus or not row.labels):
+        has_labels = not row.labels or (bool(row.stored) and stored.issuperset(row.stored))
+        if row.key and is_settled and row.reason not in TRANSIENT and has_labels:
             finished[row.key] = row
     return finished
+
+
+def _list_stored_programs(corpus: Path | None) -> set[str]:
+    """The ids of the programs in a corpus; none without one."""
+    if corpus is None or not corpus.exists():
+        return set()
+    with contextlib.suppress(BadInput):  # it is empty; or damaged, which storing a label reports
+        return set(Corpus.open(corpus).programs()["id"].to_pylist())
+    return set()
 
 
 class _RowJournal:

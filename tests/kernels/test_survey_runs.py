@@ -13,7 +13,10 @@ from hip_programs import require_compiler
 from triton_samples import DOUBLE
 
 from hipsynth.core.journal import Journal
+from hipsynth.core.program import Program
 from hipsynth.core.reasons import Reason
+from hipsynth.core.store import CorpusWriter
+from hipsynth.profiling import metrics
 from hipsynth.profiling.survey import SurveyOptions, SurveyReport, SurveyRow, survey_folder
 from hipsynth.profiling.survey.discover import find_programs
 from hipsynth.profiling.survey.report import report_table
@@ -247,13 +250,22 @@ def test_rows_are_tried_again_whose_labels_are_elsewhere(report: SurveyReport, f
     """Rows of another corpus, of one that is gone, and failures that the program did not cause."""
     corpus, out = tmp_path / "corpus", tmp_path / "survey.json"
     options = SurveyOptions(corpus=corpus)
-    rows = [replace(report.rows[0], key="labelled", labels=3), replace(report.rows[0], key="none", labels=0),
-            replace(report.rows[0], key="full", status="failed", reason=Reason.DISK_FULL)]  # fmt: skip
+    labelled = Program("int main() { return 0; }", "real", "surveyed", name="labelled")
+    row = report.rows[0]
+    rows = [
+        replace(row, key="labelled", labels=3, stored=(labelled.id,)),
+        replace(row, key="none", labels=0),
+        replace(row, key="full", status="failed", reason=Reason.DISK_FULL),
+    ]
     with Journal(tmp_path / "survey.json.journal") as journal:
         for row in rows:
             journal.append(asdict(row))
     assert _finished_rows(out, options).keys() == {"none"}
-    corpus.mkdir()
+    with CorpusWriter(corpus, metrics.all_ids()) as writer:
+        writer.add_program(Program("int main() {}", "real", "other", name="other").record(), "")
+    assert _finished_rows(out, options).keys() == {"none"}, "a corpus of other programs"
+    with CorpusWriter(corpus, metrics.all_ids()) as writer:
+        writer.add_program(labelled.record(), "")
     assert _finished_rows(out, options).keys() == {"none", "labelled"}
     (program, *_) = find_programs(folder, options.arch)
     scanned = scan_folder(folder)
