@@ -234,7 +234,7 @@ def test_rows_of_an_interrupted_call_are_kept(report: SurveyReport, folder: Path
     out = tmp_path / "survey.json"
     with Journal(tmp_path / "survey.json.journal") as journal:
         for row in report.rows[1:]:
-            journal.append(asdict(row))
+            journal.append({**asdict(row), "timeout_s": 2.0})
     (tmp_path / "survey.json.journal").open("ab").write(b'0badc0de {"program": "torn')
     waiting: list[int] = []
 
