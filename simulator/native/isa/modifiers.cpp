@@ -197,8 +197,8 @@ bool parse_select(std::string_view name, std::string_view value, const Signature
   return true;
 }
 
-// An unsigned field of an instruction of the LDS; false if the value does not fit.
-bool within(int64_t value, int64_t most, int32_t& field) {
+// Sets an unsigned field of an instruction of the LDS; false if the value does not fit.
+bool set_unsigned(int64_t value, int64_t most, int32_t& field) {
   field = static_cast<int32_t>(value);
   return value >= 0 && value <= most;
 }
@@ -207,15 +207,14 @@ bool parse_number(std::string_view name, std::string_view value, const Inst& old
   if (name == "offset" && value.starts_with("swizzle(")) return parse_swizzle(value, in.offset0);
   const auto v = integer(value);
   if (!v) return false;
-  if (name == "offset") {
-    if (old.op->unit != Unit::lds)
-      in.imm = *v;
-    else
-      return within(*v, 0xffff, in.offset0);
+  if (name == "offset" && old.op->unit == Unit::lds) {
+    return set_unsigned(*v, 0xffff, in.offset0);
+  } else if (name == "offset") {
+    in.imm = *v;
   } else if (name == "offset0") {
-    return within(*v, 0xff, in.offset0);
+    return set_unsigned(*v, 0xff, in.offset0);
   } else if (name == "offset1") {
-    return within(*v, 0xff, in.offset1);
+    return set_unsigned(*v, 0xff, in.offset1);
   } else if (name == "mul") {
     in.omod = *v == 2 ? 1 : *v == 4 ? 2 : 0;
     return in.omod != 0;
