@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hipsynth.simulator import _core
 from hipsynth.simulator.isa import coverage as coverage_report
 from hipsynth.simulator.isa.coverage import executing_opcodes, ranked_coverage
+from hipsynth.simulator.isa.table import load_rows
 
 OBJDUMP = """
 x.co:\tfile format elf64-amdgpu
@@ -147,6 +148,11 @@ def test_rows_that_execute_have_a_handler_or_a_memory_form() -> None:
     assert len(rows) > 500
     for op in rows:
         assert op["has_handler"] == (op["refused"] == ""), op["name"]
+
+
+def test_rates_are_named_as_in_the_table() -> None:
+    rates = {row.name: row.rate for row in load_rows()}
+    assert {op["name"]: op["rate"] for op in _core.opcodes()} == rates and {"packed", "mfma"} <= set(rates.values())
 
 
 def test_the_report_of_opcodes_is_fresh() -> None:
