@@ -133,32 +133,35 @@ def count_groups(text: str) -> int:
     return int(number[1]) // 256 if number else 1
 
 
+def item_of(sample: LabelledSample) -> CorpusItem:
+    """A sample as a corpus stores it, of backend "sim"."""
+    kernel = {"name": sample.kernel, "dispatches": 1, "grid": [count_groups(sample.text), 1, 1], "block": [256, 1, 1]}
+    kernel |= {"counters": {}, "metrics": dict(sample.metrics), "duration_ns": sample.duration_ns}
+    return CorpusItem(
+        program_id=sample.program_id,
+        arguments=sample.arguments,
+        lineage=sample.lineage,
+        origin=sample.origin,
+        family=sample.family,
+        arch=sample.arch,
+        flags=sample.flags,
+        device=sample.device,
+        backend="sim",
+        backend_version="1",
+        compiler="clang 22",
+        headers="HIP 7.1",
+        status="ok",
+        kernels=[kernel],
+    )
+
+
 def write_corpus(root: Path, chosen: Sequence[LabelledSample]) -> Path:
-    """Stores samples as a corpus folder of backend "sim"."""
+    """Stores samples as a corpus folder."""
     with CorpusWriter(root, answer_ids()) as writer:
         for one in chosen:
             program = Program(one.text, one.origin, one.family, lineage=one.lineage)
             writer.add_program(program.record(), one.text)
-            kernel = {"name": one.kernel, "dispatches": 1, "grid": [count_groups(one.text), 1, 1], "block": [256, 1, 1]}
-            kernel |= {"counters": {}, "metrics": dict(one.metrics), "duration_ns": one.duration_ns}
-            writer.add(
-                CorpusItem(
-                    program_id=one.program_id,
-                    arguments=one.arguments,
-                    lineage=one.lineage,
-                    origin=one.origin,
-                    family=one.family,
-                    arch=one.arch,
-                    flags=one.flags,
-                    device=one.device,
-                    backend="sim",
-                    backend_version="1",
-                    compiler="clang 22",
-                    headers="HIP 7.1",
-                    status="ok",
-                    kernels=[kernel],
-                )
-            )
+            writer.add(item_of(one))
     return root
 
 

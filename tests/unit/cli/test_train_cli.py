@@ -7,6 +7,7 @@ import math
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,18 @@ import pytest
 import training_corpus as made
 from click.testing import CliRunner, Result
 
+from hipsynth.cli.evaluate import _save_with_model
 from hipsynth.cli.main import cli
 from hipsynth.core.documents import document_json
 from hipsynth.core.errors import BadInput, UsageError
+from hipsynth.core.reasons import Reason
+from hipsynth.core.store import CorpusWriter
+from hipsynth.profiling.metrics.definitions import answer_ids
 from hipsynth.training.analytic.predict import SHIPPED
 from hipsynth.training.data.training_set import read_training_set
+from hipsynth.training.evaluation import report
 from hipsynth.training.evaluation.documents import EvaluatedModel, EvaluationDocument, PredictedSample
+from hipsynth.training.evaluation.evaluate import Evaluation
 from hipsynth.training.evaluation.report import ModelAccuracy, render_report
 from hipsynth.training.models.documents import TrainDocument
 from hipsynth.training.models.model_record import RECORD, ModelRecord, model_record
@@ -153,13 +160,48 @@ def test_a_report_of_a_model_that_learned_elsewhere_has_no_baselines() -> None:
         split="lineage", key=sample.key, arch=sample.arch, flags=sample.flags, program_id=sample.program_id,
         family=sample.family, kernel=sample.kernel, truth=truth, predicted={"model": truth},
     )  # fmt: skip
+    html = render_report([sample], {}, {}, "corpus", ModelAccuracy(empty_document(), [row], [sample]))
+    assert "Example prediction" in html
+
+
+def empty_document() -> EvaluationDocument:
+    """An evaluation without samples."""
     model = EvaluatedModel(path="m", base="tiny", config="toy")
-    document = EvaluationDocument(
+    return EvaluationDocument(
         model=model, format="sig3", train_samples=0, backends=(), splits={}, baselines={}, about_baselines={},
         without_code_features=0, excluded={}, fingerprint="0" * 64,
     )  # fmt: skip
-    html = render_report([sample], {}, {}, "corpus", ModelAccuracy(document, [row], [sample]))
-    assert "Example prediction" in html
+
+
+def test_a_report_counts_the_chosen_backend_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made.write_corpus(tmp_path / "corpus", made.samples(2, 1))
+    item = made.item_of(replace(made.samples(1, 1)[0], arguments="9"))
+    with CorpusWriter(tmp_path / "corpus", answer_ids()) as writer:
+        for backend, reason in (("sim", Reason.TRAP), ("preview", Reason.NO_PREVIEW)):
+            writer.add(replace(item, backend=backend, status="failed", reason=reason, kernels=[]))
+    counts: list[dict[str, int]] = []
+
+    def render(samples: object, failures: Mapping[str, int], *_: object) -> str:
+        counts.append(dict(failures))
+        return ""
+
+    monkeypatch.setattr(report, "render_report", render)
+    report.write_report(tmp_path / "corpus", tmp_path / "report.html", backend="sim")
+    assert counts == [{"trap": 1}]
+
+
+def test_numbers_are_kept_where_the_models_folder_cannot_be_written_to(
+    work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(evaluation: object, folder: Path) -> None:
+        raise BadInput(f"{folder}: read-only")
+
+    monkeypatch.setattr("hipsynth.training.evaluation.evaluate.save_evaluation", refuse)
+    evaluation = Evaluation(empty_document(), {}, {})
+    _save_with_model(evaluation, work / "model")
+    assert "read-only" in capsys.readouterr().err
+    _save_with_model(evaluation, SHIPPED)
+    assert not capsys.readouterr().err, "nothing is written beside the shipped one"
 
 
 def test_charts_are_well_formed_and_report_works_without_a_model(work: Path) -> None:
