@@ -40,8 +40,10 @@ def test_a_folder_becomes_a_table_and_a_document(tmp_path: Path) -> None:
     document = json.loads(synth("survey", str(tmp_path), "--out", str(tmp_path / "report.json"), "--json").stdout)
     assert document["totals"]["passed"] == 1 and document["reasons"] == {"compile_failed": 1}
     assert [row["program"] for row in document["programs"]] == ["bad.hip", "good.hip"]
-    page = tmp_path / "page.md"
-    done = synth("survey", str(tmp_path), "--out", str(tmp_path / "report.json"), "--page", str(page))
+    page, reports = tmp_path / "page.md", tmp_path / "reports"
+    reports.mkdir()
+    done = synth("survey", str(tmp_path), "--out", str(reports), "--page", str(page))
+    assert len(list(reports.glob("*-gfx942.json"))) == 1
     assert done.returncode == 0 and "| gfx942 | 2 | 0 | 0 | 1 | 1 | 0 | 1 | 1 (100.0 %) | 1 |" in page.read_text()
 
 
