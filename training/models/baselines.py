@@ -73,8 +73,8 @@ class NearestNeighbour:
     """Predicts the labels of the training program with the most similar tokens, on the same device and flags.
 
     Similarity is the cosine of log-scaled, hashed counts of 1- to 3-grams of C++ tokens. Declared names are replaced
-    by one placeholder, so renaming has no effect; numbers are kept. Of the kernels of one program that of the same name
-    is taken. If the target has no training sample, the same architecture is used, then any.
+    by one placeholder, so renaming has no effect; numbers are kept. Among the kernels of one program, the one with the
+    same name is taken. If the target has no training sample, the same architecture is used, then any.
     """
 
     name = "nearest_neighbour"
