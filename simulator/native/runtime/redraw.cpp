@@ -204,10 +204,12 @@ Elements elements_of(const char* data, size_t bytes, Elements known, bool may_be
   return Elements::integers;
 }
 
+// Zeros stay, with their signs, which are no matter of rounding.
 template <typename T>
 void shake(char* data, size_t bytes, uint64_t seed, double step) {
   for (size_t i = 0; i < bytes / sizeof(T); ++i) {
     const double x = static_cast<double>(load<T>(data, i));
+    if (x == 0) continue;
     const T value = static_cast<T>(x + x * step * (chance(seed, 7, i) < 0.5 ? -1 : 1));
     std::memcpy(data + i * sizeof(T), &value, sizeof(T));
   }
