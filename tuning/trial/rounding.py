@@ -20,8 +20,11 @@ NOISE, SHARE, OWN_TOLERANCE, OWN_TOLERANCES = 16, 0.01, 0.01, 50
 # comparison decides.
 ROUNDINGS = {"float": 256.0, "double": 256.0, "half": 16.0, "bfloat16": 16.0}
 MOST_OUTLIER_SHARE = 0.001
-# From so many numbers on, the usual change of one says what the last bits of the inputs change in any other.
+# From so many numbers on, the usual change of one says what the last bits of the inputs change in any other. Where
+# fewer than LEAST_MOVED_SHARE of them move at all, those that do take a step, such as a rounding up instead of down:
+# outliers may take the usual step, and the rest none.
 LEAST_NUMBERS_FOR_MEDIAN = 64
+LEAST_MOVED_SHARE = 0.25
 QUIET_NANS = {"float": 0x7FC00000, "double": 0x7FF8000000000000, "half": 0x7E00, "bfloat16": 0x7FC0}
 
 
@@ -105,20 +108,32 @@ def _elementwise_reason(x: Array, y: Array, scale: Array, relative: float, round
         return ""
     largest = float(np.abs(x).max())
     worst = float(difference[beyond].max())
-    if worst > relative * largest:
+    step = float(np.median(scale[_find_moved(scale)])) if _take_steps(scale) else 0.0
+    if worst > max(relative * largest, step):
         return f"differs by {worst / max(largest, float(np.finfo(np.float64).tiny)):.2g} of its largest number"
     if beyond.sum() > MOST_OUTLIER_SHARE * len(x):
         return f"differs by more than rounding explains in {int(beyond.sum())} of its {len(x)} numbers"
     return ""
 
 
+def _find_moved(scale: Array) -> Array:
+    moved: Array = np.isfinite(scale) & (scale > 0)
+    return moved
+
+
+def _take_steps(scale: Array) -> bool:
+    """Whether the last bits of the inputs change few of many numbers: those that a rounding or comparison decides."""
+    moved = int(_find_moved(scale).sum())
+    return len(scale) >= LEAST_NUMBERS_FOR_MEDIAN and 0 < moved < LEAST_MOVED_SHARE * len(scale)
+
+
 def _usual_change(x: Array, scale: Array) -> Array:
     """What the last bits of the inputs usually change in a number: where these are few, and perhaps of different kinds,
     such as a sum and a mean, in one of its size."""
-    moves = np.isfinite(scale) & (scale > 0)
+    moves = _find_moved(scale)
     if len(x) < LEAST_NUMBERS_FOR_MEDIAN:
         moves &= x != 0
-    if not moves.any():
+    if not moves.any() or _take_steps(scale):
         return np.zeros_like(x)
     if len(x) >= LEAST_NUMBERS_FOR_MEDIAN:
         return np.full_like(x, np.median(scale[moves]))

@@ -12,7 +12,7 @@ from hipsynth.profiling.backends.protocol import Target
 from hipsynth.simulator import devices
 from hipsynth.tuning.optimize.documents import CheckedProgram, VerificationCheck
 from hipsynth.tuning.optimize.evaluate import CandidateMeasurement
-from hipsynth.tuning.optimize.verification.atomic_sums import compare_exact_sums, nudged_trials
+from hipsynth.tuning.optimize.verification.atomic_sums import FURTHER_NUDGES, compare_exact_sums, nudged_trials
 from hipsynth.tuning.optimize.verification.check_sizes import Arguments
 from hipsynth.tuning.optimize.verification.checks import CHECKS
 from hipsynth.tuning.optimize.verification.timed_size import check_timed_size
@@ -252,7 +252,10 @@ class Verifier:
             exact = compare_exact_sums(self, text, conditions, of_candidate or conditions, unordered)
             why = why if exact is None else "sums by atomics, no further from exact ones than the original's"
             if exact is None:
-                comparison = compare(nudged=nudged_trials(self, conditions))
+                nudged = nudged_trials(self, conditions)
+                comparison = compare(nudged=nudged)
+                if not comparison.equal and nudged:
+                    comparison = compare(nudged=[*nudged, *nudged_trials(self, conditions, FURTHER_NUDGES)])
             elif exact.equal and not conditions.redraw and before.texts != after.texts:
                 comparison = compare_printed(before, after, self.tolerance, nudged_trials(self, conditions), exact)
             else:
