@@ -14,7 +14,7 @@ from pathlib import Path
 from hipsynth.core.cache import cache_dir
 from hipsynth.core.errors import BadInput
 from hipsynth.core.files import SOURCE_BYTES, copy_regular, read_regular, replace_atomically
-from hipsynth.toolchain.translation_unit import CompileJob, check_shown, paths_in_flags
+from hipsynth.toolchain.translation_unit import CompileJob, check_shown, list_missing_paths, paths_in_flags
 
 _KEEP_BUILDS = 20_000
 _NAMED_HEADER = re.compile(
@@ -60,8 +60,9 @@ def _read_texts(job: CompileJob, headers: Sequence[Path]) -> dict[Path, str]:
 
 def _list_absent(job: CompileJob, texts: Mapping[Path, str]) -> list[str]:
     """Where a header that is not there would be found by a name in the source or a header: in the file's own folder, or
-    in one that the compiler searches. Also names of __has_include."""
-    searched = (*job.shows, *paths_in_flags(job.flags, job.source.resolve().parent))
+    in one that the compiler searches. Also names of __has_include, and folders that flags name."""
+    source_folder = job.source.resolve().parent
+    searched = (*job.shows, *paths_in_flags(job.flags, source_folder))
     folders = [path for path in dict.fromkeys(searched) if path.is_dir()]
     places = {
         folder / name
@@ -69,14 +70,17 @@ def _list_absent(job: CompileJob, texts: Mapping[Path, str]) -> list[str]:
         for name in {match["name"] for match in _NAMED_HEADER.finditer(text)}
         for folder in (path.parent, *folders)
     }
+    places.update(list_missing_paths(job.flags, source_folder))
     return sorted(str(place) for place in places if not os.path.lexists(place))
 
 
-def store_build(job: CompileJob, outputs: Sequence[Path], headers: Sequence[Path]) -> None:
-    """Stores a build, unless files that the compiler does not list may be part of it. Failure to cache is not an
-    error."""
+def store_build(job: CompileJob, outputs: Sequence[Path], headers: Sequence[Path], began: float) -> None:
+    """Stores a build, unless files that the compiler does not list may be part of it, or a header was written after the
+    compile `began` (as time.time()). Failure to cache is not an error."""
     entry = entry_of(job)
     try:
+        if any(path.stat().st_mtime > began for path in headers):
+            return
         texts = _read_texts(job, headers)
         if any(map(_ASSEMBLER_FILE.search, texts.values())):
             return

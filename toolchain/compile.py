@@ -66,11 +66,12 @@ def compile_once(
     gone afterwards. None if they were stored."""
     if use_cache and load_build(job, targets):
         return None
+    began = time.time()
     with sandbox.job_folder() as scratch:
         compiled = compile_files(scratch)
         check_shown(job, compiled.headers)
         if use_cache:
-            store_build(job, compiled.files, compiled.headers)
+            store_build(job, compiled.files, compiled.headers, began)
         for path, target in zip(compiled.files, targets, strict=True):
             copy_regular(path, target)
     return compiled

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,9 @@ CACHE_VERSION = 3  # of builds; raise it with the recipe of precompiled headers 
 _INCLUDES_FILES = re.compile(
     r"(?:#|%:)\s*(?:(?:include(?:_next)?|import|embed)\b(?!\s*<)|/\*|\\\r?\n)|incbin|\.include\b|__has_(?:include|embed)"
 )
+_NAMES_ITS_FILE = re.compile(r"__FILE__|__FILE_NAME__|__BASE_FILE__|__builtin_FILE|assert|source_location")
+# Folders whose headers the compiler lists only if it is told to list those of the system, too.
+_SYSTEM_FOLDER_FLAGS = frozenset({"-isystem", "-idirafter"})
 # Lines that are comments whatever stands around them, such as the marks of headers that were written in.
 _COMMENT_LINE = re.compile(r"^[ \t]*//(?:(?!\*/)[^\\\n])*$", re.MULTILINE)
 
@@ -46,9 +50,10 @@ class CompileJob:
         places = {str(self.toolchain.root): "{root}", str(HERE): "{here}"}  # independent of the checkout's path
         words = [_replace_paths(word, places) for word in (*self.template.cc1, *self.template.link)]
         parts: list[object] = [CACHE_VERSION, self.side, self.toolchain.identity, words]
-        if re.search(r"__FILE__|__FILE_NAME__|__BASE_FILE__|__builtin_FILE|assert|source_location", self.text):
+        reads_files = self.flags.names_files or _may_include_files(self.text)
+        if reads_files or _NAMES_ITS_FILE.search(self.text):  # so may what it includes
             parts.append(self.source.name)
-        if self.flags.names_files or _may_include_files(self.text):
+        if reads_files:
             parts.append(str(self.source.resolve().parent))
         if self.flags.names_files:
             parts.append(str(Path.cwd()))
@@ -157,24 +162,63 @@ def _compile_unit(job: CompileJob, scratch: Path, words: Sequence[str]) -> tuple
         "unit",
         f"-fmacro-prefix-map={source.parent}/=",
     ]
+    lists_all = not _SYSTEM_FOLDER_FLAGS.isdisjoint(job.flags.device)
+    command += ["-sys-header-deps"] if lists_all else []
     driver.run_tool(job.toolchain, command, scratch, job.limits, str(job.source), shows=job.shows)
+    _require_unchanged(job)
     ours = driver.precompiled_folder()
     headers = [path for path in _read_dependencies(dependencies) if path != source and path.parent != ours]
-    return object_path, headers
+    return object_path, _leave_out_system(job, headers) if lists_all else headers
+
+
+def _require_unchanged(job: CompileJob) -> None:
+    """The compiler has read the source once more: its result must be that of the text which the job says. Raises
+    BadInput."""
+    if read_regular(job.source, SOURCE_BYTES).decode(errors="surrogateescape") != job.text:
+        raise BadInput(f"{job.source} changed while it was compiled", remedy="run the command again")
+
+
+def _leave_out_system(job: CompileJob, headers: Iterable[Path]) -> list[Path]:
+    """Headers without those of the toolchain and the system, unless they lie in a folder that flags name."""
+    named = [path.resolve() for path in paths_in_flags(job.flags, job.source.resolve().parent)]
+    system = [*(path.resolve() for path in job.toolchain.folders), Path("/usr")]
+
+    def is_users(path: Path) -> bool:
+        resolved = path.resolve()
+        return any(map(resolved.is_relative_to, named)) or not any(map(resolved.is_relative_to, system))
+
+    return [path for path in headers if is_users(path)]
 
 
 def _anchor_paths(words: list[str], folder: Path) -> list[str]:
     """Resolves relative paths of -I, -include and the like against the source's folder, then the working folder."""
     result = list(words)
+    for position, prefix, name in _find_paths(words):
+        place = next((place for place in _list_anchors(name, folder) if leads_somewhere(place)), name)
+        result[position] = f"{prefix}{place}"
+    return result
+
+
+def _find_paths(words: Sequence[str]) -> Iterator[tuple[int, str, str]]:
+    """The paths of -I, -include and the like: position of the word, what precedes the path in it, and the path."""
     for position, word in enumerate(words):
         if word.startswith("-I") and len(word) > 2:
-            places = [base / word[2:] for base in (folder, Path.cwd())]
-            result[position] = f"-I{next((place for place in places if leads_somewhere(place)), word[2:])}"
-    for position in range(1, len(words)):
-        if words[position - 1] in ("-I", *flag_parser.PATH_FLAGS):
-            places = [base / words[position] for base in (folder, Path.cwd())]
-            result[position] = str(next((place for place in places if leads_somewhere(place)), words[position]))
-    return result
+            yield position, "-I", word[2:]
+        elif position and words[position - 1] in ("-I", *flag_parser.PATH_FLAGS):
+            yield position, "", word
+
+
+def _list_anchors(name: str, folder: Path) -> list[Path]:
+    """Where a path of a flag may lead: from the source's folder, then from the working folder."""
+    return list(dict.fromkeys(base / name for base in (folder, Path.cwd())))
+
+
+def list_missing_paths(flags: flag_parser.Flags, folder: Path) -> list[Path]:
+    """The places at which a path of a flag would be found before the one that is there, if there is one."""
+    missing: list[Path] = []
+    for _, _, name in _find_paths(flags.device):
+        missing += itertools.takewhile(lambda place: not leads_somewhere(place), _list_anchors(name, folder))
+    return missing
 
 
 def _read_dependencies(path: Path) -> list[Path]:

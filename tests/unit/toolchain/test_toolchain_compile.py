@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -183,6 +184,54 @@ def test_a_changed_user_header_makes_a_new_build(own_cache: Path, tmp_path: Path
     second = compile_device(source, "gfx90a", "-O3", tmp_path / "out")
     assert not second.cached
     assert "0x8ae" in second.disassembly.read_text()
+
+
+VALUE_READER = "#include <hip/hip_runtime.h>\n#include <f.h>\n__global__ void k(int* p) { *p = VALUE; }\n"
+
+
+@pytest.mark.parametrize("flag", ["-I", "-isystem ", "-idirafter "])
+def test_a_changed_header_of_any_folder_of_the_flags_makes_a_new_build(
+    flag: str, own_cache: Path, tmp_path: Path
+) -> None:
+    source = write(tmp_path, VALUE_READER)
+    for value, digits in (("1111", "0x457"), ("2222", "0x8ae")):
+        write(tmp_path / "inc", f"#define VALUE {value}\n", "f.h")
+        for cached in (False, True):
+            build = compile_device(source, "gfx90a", f"-O3 {flag}inc", tmp_path / "out")
+            assert build.cached is cached and digits in build.disassembly.read_text()
+
+
+def test_a_folder_of_the_flags_that_comes_into_being_makes_a_new_build(own_cache: Path, tmp_path: Path) -> None:
+    source = write(tmp_path, VALUE_READER)
+    write(tmp_path / "b", "#define VALUE 1111\n", "f.h")
+    for digits in ("0x457", "0x8ae"):
+        build = compile_device(source, "gfx90a", "-O3 -Ia -Ib", tmp_path / "out")
+        assert not build.cached and digits in build.disassembly.read_text()
+        write(tmp_path / "a", "#define VALUE 2222\n", "f.h")
+
+
+def test_a_header_that_names_its_includer_is_built_for_each_name(own_cache: Path, tmp_path: Path) -> None:
+    write(tmp_path, "#define NAME __FILE__\n", "name.h")
+    for name in ("one.cpp", "two.cpp"):
+        source = write(tmp_path, '#include "name.h"\n#include <cstdio>\nint main() { return puts(NAME); }\n', name)
+        assert name.encode() in compile_host(source, "-O3", tmp_path / "out").executable.read_bytes()
+
+
+def test_a_source_that_changes_while_it_is_compiled_is_refused(
+    own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, run_tool = write(tmp_path, COPY), driver.run_tool
+
+    def save_then_run(*args: Any, **named: Any) -> Any:
+        source.write_text(COPY.replace("6 * 7", "6 * 8"))
+        return run_tool(*args, **named)
+
+    monkeypatch.setattr(driver, "run_tool", save_then_run)
+    with pytest.raises(BadInput, match="changed while it was compiled"):
+        compile_device(source, "gfx90a", "-O3", tmp_path / "out", use_pch=False)
+    monkeypatch.undo()
+    source.write_text(COPY)
+    assert not compile_device(source, "gfx90a", "-O3", tmp_path / "out").cached
 
 
 @pytest.mark.parametrize("place", ["program.hip", "table.h"])
