@@ -19,12 +19,21 @@ from hipsynth.core.reasons import Reason
 from hipsynth.core.scratch import scratch_folder
 from hipsynth.source.edits import Edit, apply_edits
 from hipsynth.source.encoding import BOM, split_pieces
-from hipsynth.source.entities import Entity
 from hipsynth.source.includes import REST_OF_LINE, ends_line, guards_itself, macro_definitions
 from hipsynth.source.parse import DEVICE, HOST, Diagnostic, ParseConfig, list_inclusions, load_source, parse_source
+from hipsynth.synth.frontend.inlined_text import Chain, InlinedText, join_pieces
 from hipsynth.synth.frontend.pass_input import BuildConfiguration, ProgramSource
 from hipsynth.synth.frontend.passes.rename import rename_only
 from hipsynth.synth.frontend.shared_state import find_lasting_pragma, find_shared_variable
+from hipsynth.synth.frontend.unit_names import (
+    ProgramUnit,
+    find_changed_names,
+    find_claims,
+    is_incomplete,
+    list_claimed,
+    list_entities,
+    list_lasting_macros,
+)
 
 _REST = REST_OF_LINE.encode()
 _SPACE = rb"(?:[ \t]|\\\r?\n)*"
@@ -33,10 +42,7 @@ _INCLUDE = re.compile(
 )
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _HAS_INCLUDE = re.compile(rb'\b__has_include[ \t]*\([ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)[ \t]*\)')
-_SCOPED = re.compile(rb"enum\s+(?:class|struct)\b")
 _ONCE = re.compile(rb"^[ \t]*#[ \t]*pragma[ \t]+once" + _REST, re.M)
-
-Chain = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,14 @@ def flatten_program(main: Path, text: bytes, root: Path, config: ParseConfig) ->
     `syntax_error`, `include_outside` (a header that is neither the program's nor a library's), or a reason of
     `load_source` for a header.
     """
+    inlined, problems = _inline_program(main, text, root, config)
+    return (None if inlined is None else inlined.text), problems
+
+
+def _inline_program(
+    main: Path, text: bytes, root: Path, config: ParseConfig
+) -> tuple[InlinedText | None, list[Diagnostic]]:
+    """As flatten_program(), with the places from which the text comes."""
     chains: dict[Chain, str] = {}
     for side in (HOST, DEVICE):
         inclusions, problems = list_inclusions(text, str(main), config, side)
@@ -87,17 +101,19 @@ def _by_line(chain: Chain, text: bytes, main: str) -> Chain:
     return tuple(places)
 
 
-def _inline_file(name: str, chain: Chain, record: _Record, root: Path) -> bytes:
+def _inline_file(name: str, chain: Chain, record: _Record, root: Path) -> InlinedText:
     source = record.sources[name]
     hidden = _hidden_ranges(source)
     edits = []
+    entered: dict[int, InlinedText] = {}
     for match in _INCLUDE.finditer(source):
         if any(a <= match.start() < b for a, b in hidden):
             continue
         here = (*chain, (name, match.start()))
         target = record.entered.get(here)
         if target is not None:
-            text = _decode_source(_inline_file(target, here, record, root))
+            entered[match.start()] = _inline_file(target, here, record, root)
+            text = _decode_source(entered[match.start()].text)
             edits.append(Edit(match.start(), match.end(), text if ends_line(match) else f"{text}\n"))
         elif _is_users(match, name, record, root):
             edits.append(Edit(match.start(), match.end(), ""))
@@ -107,7 +123,9 @@ def _inline_file(name: str, chain: Chain, record: _Record, root: Path) -> bytes:
         if not _inside_ranges(m.start(), hidden) and _is_users(m, name, record, root)
     ]
     edits += [Edit(m.start(), m.end(), "") for m in _ONCE.finditer(source) if not _inside_ranges(m.start(), hidden)]
-    return apply_edits(source, edits)
+    sizes = {edit: len(edit.text.encode(errors="surrogateescape")) for edit in edits}
+    parts = ((edit.start, edit.end, sizes[edit], entered.get(edit.start)) for edit in sorted(sizes))
+    return join_pieces(name, chain, apply_edits(source, edits), parts)
 
 
 def _decode_source(source: bytes) -> str:
@@ -142,32 +160,65 @@ def combine_units(build: BuildConfiguration, root: Path, config: ParseConfig) ->
     """Merges the translation units of one program into one self-contained text, in the given order.
 
     If two units use one name for different entities with internal linkage (static, unnamed namespaces, types), the
-    later one gets the file's name appended; each unit's macros are undefined at its end. Fails like `flatten_program`,
-    with `name_collision` if such a name cannot be changed or is a header's, with `header_differs`, or with
+    later one gets the file's name appended, and so does one whose name another unit or its headers declare or use;
+    each unit's macros are undefined at its end. Fails like `flatten_program`, with `name_collision` if such a name
+    cannot be changed or is a header's, or a name would mean something else, with `header_differs`, or with
     `unsupported` for a pragma that would hold for other units, too.
     """
     with scratch_folder() as folder:
         copy = folder.resolve()
         _copy_tree(root, copy)
         inside = replace(config, include=tuple(_place_in_copy(place, root, copy) for place in config.include))
-        lines = []
-        names_taken: set[str] = set()
         heads = [(source, build.head(number)) for number, source in enumerate(build.files)]
         if problem := find_differing_header(heads, root, config) or _find_pragma(build.files[:-1], root, config):
             return None, [problem]
-        for number, source in enumerate(build.files):
-            target = _place_in_copy(source.resolve(), root, copy)
-            target.write_bytes(build.head(number) + target.read_bytes().removeprefix(BOM))
-            problems, macros = _separate_names(target, names_taken, inside)
-            if problems:
-                return None, problems
-            lines.append(f'#include "{target.relative_to(copy).as_posix()}"\n')
-            lines += [f"#undef {m}\n" for m in macros]
-        text, problems = flatten_program(copy / "combined.hip", "".join(lines).encode(), copy, inside)
-        problems = [_explain_merge(problem, copy) for problem in problems]
+        paths = [_place_in_copy(source.resolve(), root, copy) for source in build.files]
+        for path, (_, head) in zip(paths, heads, strict=True):
+            path.write_bytes(head + path.read_bytes().removeprefix(BOM))
+        units, problems = _read_units(paths, copy, inside)
+        if not problems:
+            units, problems = _separate_units(units, copy, inside)
+        if problems:
+            return None, problems
+        text, problems = _merge_units(units, copy, inside)
         headers = _common_headers(build.files, root, config)
         shared = find_shared_variable(text, headers, inside) if text is not None else None
         return (None, [shared]) if shared else (text, problems)
+
+
+def _read_units(paths: Iterable[Path], copy: Path, config: ParseConfig) -> tuple[list[ProgramUnit], list[Diagnostic]]:
+    units: list[ProgramUnit] = []
+    for path in paths:
+        alone, problems = parse_source(path, config)
+        inlined, problems = (None, problems) if alone is None else _inline_unit(path, copy, config)
+        full, problems = (None, problems) if inlined is None else parse_source(inlined.text, config)
+        if alone is None or inlined is None or full is None:
+            return [], [replace(p, message=f"{path.name}: {p.message}") for p in problems]
+        units.append(ProgramUnit(path, alone, inlined, full))
+    return units, []
+
+
+def _inline_unit(path: Path, copy: Path, config: ParseConfig) -> tuple[InlinedText | None, list[Diagnostic]]:
+    return _inline_program(path, path.read_bytes(), copy, config)
+
+
+def _merge_units(
+    units: Sequence[ProgramUnit], copy: Path, config: ParseConfig
+) -> tuple[bytes | None, list[Diagnostic]]:
+    """One text of all units, in which every name means what it does in its unit alone."""
+    lines = []
+    for number, unit in enumerate(units):
+        lines.append(f'#include "{unit.path.relative_to(copy).as_posix()}"\n')
+        macros = {e.name for e in list_entities(unit.alone) if e.category == "macro"}
+        lines += [f"#undef {macro}\n" for macro in sorted({*macros, *list_lasting_macros(units, number)})]
+    merged, problems = _inline_program(copy / "combined.hip", "".join(lines).encode(), copy, config)
+    parsed, problems = (None, problems) if merged is None else parse_source(merged.text, config)
+    if merged is None or parsed is None:
+        return None, [_explain_merge(problem, copy) for problem in problems]
+    if changed := find_changed_names(units, merged, parsed):
+        problem = f"{', '.join(changed)}: means something else beside the other files"
+        return None, [Diagnostic(Reason.NAME_COLLISION, problem)]
+    return merged.text, []
 
 
 def _explain_merge(problem: Diagnostic, copy: Path) -> Diagnostic:
@@ -243,40 +294,54 @@ def _copy_tree(root: Path, copy: Path) -> None:
             target.write_bytes(read_regular(path, SOURCE_BYTES))
 
 
-def _separate_names(path: Path, taken: set[str], config: ParseConfig) -> tuple[list[Diagnostic], list[str]]:
-    """Renames, in the file, names of this unit that collide with `taken`, and adds the unit's names to `taken`.
-
-    Returns diagnostics (empty on success) and the names of the unit's macros.
-    """
-    unit, problems = parse_source(path, config)
-    if unit is None:
-        return [replace(p, message=f"{path.name}: {p.message}") for p in problems], []
-    unit_entities = {
-        e
-        for es in unit.referents
-        for e in es
-        if e.user and not (e.local or e.category == "namespace" or (e.member and not _is_enumerator(e, unit.text)))
-    }
-    macros = sorted({e.name for e in unit_entities if e.category == "macro"})
-    names = {e.name for e in unit_entities if e.category != "macro" and not e.external}
-    stem = re.sub(r"\W", "_", path.stem)
-    used = {t.text for t in unit.tokens} | unit.header_words | taken
-    new: dict[str, str] = {}
-    for old in sorted(names & taken):
-        candidates = (f"{old}_{stem}{suffix}" for suffix in ("", *map(str, range(2, 1000))))
-        new[old] = next(c for c in candidates if c not in used)
-    if new:
-        text, refused = rename_only(unit, new)
+def _separate_units(
+    units: Sequence[ProgramUnit], copy: Path, config: ParseConfig
+) -> tuple[list[ProgramUnit], list[Diagnostic]]:
+    """The units after renaming, in their files, what they have for themselves and others have or use, too."""
+    claims = [find_claims(unit) for unit in units]
+    separated: list[ProgramUnit] = []
+    taken: set[str] = set()
+    for number, unit in enumerate(units):
+        declared, used = list_claimed(claims, number, unit.files)
+        others = {token.text for other in units if other is not unit for token in other.full.tokens}
+        text, problems = _separate_names(unit, taken, declared, used, others)
+        if text is not None:
+            unit.path.write_bytes(text)
+            again, problems = _read_units([unit.path], copy, config)
+            separated += again
+        if problems:
+            return [], problems
         if text is None:
-            return [Diagnostic(Reason.NAME_COLLISION, f"{path.name}: {', '.join(sorted(refused))}")], []
-        path.write_bytes(text)
-    taken |= {new.get(n, n) for n in names} | {e.name for e in unit_entities}
-    return [], macros
+            separated.append(unit)
+    return separated, []
 
 
-def _is_enumerator(entity: Entity, text: bytes) -> bool:
-    """Whether an entity is a constant of an enumeration that has no scope of its own."""
-    return entity.category == "constant" and not _SCOPED.match(text, text.rfind(b"enum", 0, entity.place[1]))
+def _separate_names(
+    unit: ProgramUnit, taken: set[str], declared: set[str], used: set[str], others: set[str]
+) -> tuple[bytes | None, list[Diagnostic]]:
+    """The file's text with other names for what it has for itself and earlier units have, too (`taken`), or others
+    declare or use; None if nothing changes, and diagnostics. Adds the unit's names to `taken`.
+
+    A name that others use, but do not declare, may stay: most are a library's functions.
+    """
+    entities = list_entities(unit.alone)
+    names = {e.name for e in entities if e.category != "macro" and not e.external}
+    visible = {n for n in names if n not in taken and not is_incomplete(unit.alone, n)}
+    stem = re.sub(r"\W", "_", unit.path.stem)
+    words = {t.text for t in unit.alone.tokens} | unit.alone.header_words | taken | others
+    candidates = {}
+    for old in sorted(names & taken | visible & (declared | used)):
+        spellings = (f"{old}_{stem}{suffix}" for suffix in ("", *map(str, range(2, 1000))))
+        candidates[old] = next(c for c in spellings if c not in words)
+    text, refused = rename_only(unit.alone, candidates) if candidates else (None, frozenset[str]())
+    needless = refused - taken - declared
+    new = {old: name for old, name in candidates.items() if old not in needless}
+    if new and needless:
+        text, refused = rename_only(unit.alone, new)
+    if new and text is None:
+        return None, [Diagnostic(Reason.NAME_COLLISION, f"{unit.path.name}: {', '.join(sorted(refused))}")]
+    taken |= {new.get(n, n) for n in names} | {e.name for e in entities}
+    return text, []
 
 
 def program_sources(folder: Path) -> list[Path]:
