@@ -104,7 +104,7 @@ class AgentRun:
         if not self.session.versions:
             self.session.add(request.text, arguments=request.arguments, made="source")
             self.trace.keep_programs(self.session)
-        for message in [] if self.messages else opening_messages(request.text, self.session.target.arch):
+        for message in opening_messages(request.text, self.session.target.arch)[len(self.messages) :]:
             self._keep_entry(message)
 
     def _resume_run(self) -> None:
@@ -122,6 +122,8 @@ class AgentRun:
         """Asks and calls until the model ends, a limit is reached or the endpoint fails; says which."""
         open_calls = self._open_calls()
         silent = 0
+        if not open_calls and _ends_run(self.messages[-1]):  # it was interrupted later
+            return "finished"
         while True:
             for call in open_calls:
                 if outcome := self._run_call(call):
@@ -137,7 +139,7 @@ class AgentRun:
             open_calls = list(answer.calls)
             if open_calls:
                 silent = 0
-            elif DONE in answer.text:
+            elif _ends_run(self.messages[-1]):
                 return "finished"
             else:
                 silent += 1
@@ -241,6 +243,10 @@ def _assistant_message(answer: ChatReply) -> ChatTurn:
     if calls:
         message["tool_calls"] = calls
     return message
+
+
+def _ends_run(message: ChatTurn) -> bool:
+    return message["role"] == "assistant" and not _calls_in(message) and DONE in str(message["content"])
 
 
 def _calls_in(message: ChatTurn) -> list[ToolCall]:

@@ -98,6 +98,7 @@ def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
         found, requests = driven(APPLY, cut)
         assert found.found.text == full.found.text and found.calls == full.calls and requests <= asked, at
         assert found.ended == "finished"
+        assert requests == 0 or at < len(lines) - 1, "the model ended the run before its outcome was written"
 
 
 def test_a_wrong_program_that_the_model_praises_is_not_the_answer(tmp_path: Path) -> None:
