@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from hipsynth.simulator.observation import Elements
 from hipsynth.source.declarations import FunctionParameter
 from hipsynth.source.edits import Edit
 from hipsynth.source.layout import read_indent
@@ -18,6 +19,7 @@ from hipsynth.tuning.optimize.analysis.kernel_body import Body
 from hipsynth.tuning.optimize.analysis.pointer_copies import is_passed_alone
 from hipsynth.tuning.optimize.analysis.program_model import ATOMIC_ADDS, STATEMENT_STARTS
 from hipsynth.tuning.optimize.analysis.statements import NotUnderstood, Statement
+from hipsynth.tuning.trial.output_elements import classify_pointer
 
 _OPERATORS = frozenset({"(", "[", ",", "+", "-", "*", "/", "%", "&", "|", "^", "~", "<<", ">>"})  # before an operand
 
@@ -101,11 +103,21 @@ def _write_sums(body: Body, loop: Statement, additions: Sequence[AtomicAddition]
             before.append(f"{addition.pointer.base} {name} = 0;")
             after.append(f"if ({name} != 0) {tokens[addition.call].text}({address}, {name});")
         closing = find_closing(tokens, addition.call + 1)
-        yield Edit(tokens[addition.call].start, tokens[addition.value[0]].start, f"{names[address]} += ")
-        yield Edit(tokens[closing].start, tokens[closing].end, "")
+        cast = "" if _adds_as_written(body, addition) else f"static_cast<{addition.pointer.base}>("
+        yield Edit(tokens[addition.call].start, tokens[addition.value[0]].start, f"{names[address]} += {cast}")
+        yield Edit(tokens[closing].start, tokens[closing].end, ")" if cast else "")
     if {token.text for token in tokens}.intersection(names.values()):
         raise NotUnderstood("a name that the new code uses")
     yield from _write_around(body, loop, before, after, in_block)
+
+
+def _adds_as_written(body: Body, addition: AtomicAddition) -> bool:
+    """Whether a value needs no conversion, which atomics make of each one: a sum of integers and wider values would be
+    rounded."""
+    start, end = addition.value
+    is_count = end - start == 1 and body.tokens[start].text.isdigit()
+    is_floating = classify_pointer(f"{addition.pointer.base}*") not in (Elements.INTEGERS, Elements.UNKNOWN)
+    return is_count or is_floating
 
 
 def _write_around(body: Body, loop: Statement, before: list[str], after: list[str], in_block: bool) -> Iterator[Edit]:
