@@ -8,6 +8,9 @@ from hipsynth.tuning.optimize.analysis.hidden_pointers import find_hidden_pointe
 from hipsynth.tuning.optimize.analysis.pointer_copies import has_distinct_pointers, is_passed_alone
 from hipsynth.tuning.optimize.analysis.program_model import ParsedProgram, read_program
 from hipsynth.tuning.optimize.kernel_fusion.find_fusions import find_fusions
+from hipsynth.tuning.optimize.verification.repeated_runs import check_moved_memory
+from hipsynth.tuning.optimize.verification.verify import Verifier
+from hipsynth.tuning.trial import target_of
 
 TEXT = """#include <hip/hip_runtime.h>
 DECLARED
@@ -165,3 +168,12 @@ def test_templates_are_given_no_pointers_where_the_device_has_none(declared: str
     )
     program = read(text)
     assert bool(find_hidden_pointers(program, program.kernels[1])) == hidden
+
+
+@pytest.mark.parametrize(("value", "passes"), [("(x[0][n - 1 - i])", True), ("x[0][n - 1 - i] + 1", False)])
+def test_addresses_in_device_memory_may_be_others_where_memory_is_moved(value: str, passes: bool) -> None:
+    text = write_text("x[0][n - 1 - i]", host=TABLE, taken="float** x", passed="table")
+    copied = "  static float back[1000];\n  (void)hipMemcpy(back, c, 4 * n, hipMemcpyDeviceToHost);\n  return 0;"
+    text = text.replace("  return 0;", copied)
+    verifier = Verifier(text, target_of("gfx942"), [()])
+    assert check_moved_memory(verifier, text.replace("x[0][n - 1 - i]", value)).passed is passes
