@@ -275,7 +275,7 @@ class Verifier:
         runs print something else there."""
         if not before.ok or not after.ok or before.texts == after.texts or conditions.redraw:
             return after
-        retimed = self.reference_trial(replace(conditions, count=False))
+        retimed = self.reference_trial(replace(conditions, count=not conditions.count))  # a run of its own
         if not retimed.ok:
             return after
         stderr = before.stderr
