@@ -54,6 +54,10 @@ class Tolerance:
     types: ParameterTypes | None = None
     least: float = 0.0
 
+    def may_hold_integers(self, output: Output) -> bool:
+        """Whether integers may lie between the numbers of an output, as far as the types of parameters say it."""
+        return self.types is not None and not self.types.holds_numbers_only(output)
+
     def for_output(self, output: Output) -> Tolerance:
         """The tolerance for an output's elements."""
         elements = self.types.classify(output) if self.kind and self.types else Elements.UNKNOWN
@@ -190,6 +194,10 @@ def _compare_outputs(
     worst, exact = 0.0, True
     has_copies = any(kind == "copy" for kind, _ in ours)
     for name, number in ours.items():
+        if name not in theirs:  # a variable, which programs that copy results to the host need not have
+            if has_copies:
+                continue
+            return TrialComparison(False, False, worst, f"{_describe_name(name)} is in only one of the two programs")
         data_before, other = before.outputs[number], after.outputs[theirs[name]]
         if (data_before.bytes, data_before.digest) == (other.bytes, other.digest):
             continue
@@ -204,7 +212,8 @@ def _compare_outputs(
         allowed = tolerance.for_output(data_before)
         if data_before.bytes != other.bytes or not allowed.kind:
             return TrialComparison(False, False, worst, f"{label} differs")
-        difference = _compare_recorded(before, after, number, theirs[name], allowed, nudged)
+        mixed = tolerance.may_hold_integers(data_before)
+        difference = _compare_recorded(before, after, (number, theirs[name]), allowed, nudged, mixed)
         worst = max(worst, difference.error)
         if difference.reason:
             return TrialComparison(False, False, worst, f"{label} {difference.reason}")
@@ -218,12 +227,13 @@ def _describe_name(name: OutputName) -> str:
 
 
 def _compare_recorded(
-    before: Trial, after: Trial, mine: int, other: int, tolerance: Tolerance, nudged: Nudged
+    before: Trial, after: Trial, places: tuple[int, int], tolerance: Tolerance, nudged: Nudged, mixed: bool
 ) -> NumberDifference:
+    mine, other = places
     ours, theirs = (before.recorded or {}).get(mine), (after.recorded or {}).get(other)
     if ours is None or theirs is None:
         return NumberDifference(0.0, f"differs, and its numbers of type {tolerance.kind} were not kept")
     trials, roundings = nudged
     same = [trial for trial in trials if [o.bytes for o in trial.outputs] == [o.bytes for o in before.outputs]]
     moved = [(trial.recorded or {}).get(mine, b"") for trial in same]
-    return compare_numbers(ours, theirs, tolerance.kind, tolerance.relative, moved, roundings)
+    return compare_numbers(ours, theirs, tolerance.kind, tolerance.relative, moved, roundings, mixed)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from hipsynth.profiling.preview.launch import is_read_only, parameter_types
 from hipsynth.simulator.observation import Elements, KnownElements, KnownInput, Output
 from hipsynth.source.names import demangle
+from hipsynth.source.outline import blank_opaque
 
 _WIDTHS = ("", "1", "2", "3", "4")
 _FLOATING: Mapping[Elements, frozenset[str]] = {
@@ -50,8 +51,20 @@ _SIGNS = frozenset(("signed", "unsigned"))
 _NEUTRAL = re.compile(r"const|volatile|restrict|__restrict(?:__)?|struct|HIP_vector_type|std|\d+u?")
 
 
+# A cast to a pointer, or a copy of bytes to something else.
+_RETYPES = re.compile(
+    r"(?:_cast\s*<|\()\s*(?!(?:const\s+)?void\b)[A-Za-z_][\w:\s]*(?:<[^<>]*>\s*)?\*[\s*]*(?:const\s*)?(?:__restrict(?:__)?\s*)?"
+    r"(?:>|\)\s*[\w&(])|\b(?:__builtin_)?memcpy\s*\(|\bbit_cast\b"
+)
+
+
 def _list_words(text: str) -> set[str]:
     return {word for word in re.findall(r"\w+", text) if not _NEUTRAL.fullmatch(word)}
+
+
+def reads_other_types(text: str) -> bool:
+    """Whether a source may read memory as of another type: it casts pointers but to `void*`, or copies bytes."""
+    return _RETYPES.search(blank_opaque(text)) is not None
 
 
 @functools.lru_cache(maxsize=4096)
@@ -80,9 +93,10 @@ def widest_floating(types: Iterable[str]) -> Elements:
 @dataclass(frozen=True)
 class ParameterTypes:
     """The types of kernels' parameters. `written`: by name of a kernel, as its source has them, for names that are not
-    mangled."""
+    mangled. `plain_chars`: the source reads no memory as of another type, so that `char*` points to characters."""
 
     written: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    plain_chars: bool = False
 
     def list_types(self, kernel: str) -> tuple[str, ...]:
         """The types of the parameters of a kernel, given by its symbol; () if they are not known."""
@@ -108,10 +122,22 @@ class ParameterTypes:
             return elements
         return Elements.WORDS if _SIGNED_WORDS.issuperset(names) else Elements.UNSIGNED_WORDS
 
+    def _classify_uses(self, output: Output) -> set[Elements]:
+        uses = self.list_uses(output)
+        return {Elements.INTEGERS if self._points_to_chars(text) else classify_pointer(text) for text in uses}
+
+    def _points_to_chars(self, text: str) -> bool:
+        return self.plain_chars and text.count("*") == 1 and _list_words(text) == {"char"}
+
+    def holds_numbers_only(self, output: Output) -> bool:
+        """Whether all that is known of an output says that its elements are floating-point numbers of one kind."""
+        kinds = self._classify_uses(output)
+        return len(kinds) == 1 and kinds.isdisjoint({Elements.UNKNOWN, Elements.INTEGERS})
+
     def classify(self, output: Output) -> Elements:
         """What the elements of an output are; UNKNOWN where no parameter says it, or several differ. A kernel that
         takes floating-point numbers for integers, to compare or to move them, does not make them integers."""
-        kinds = set(map(classify_pointer, self.list_uses(output)))
+        kinds = self._classify_uses(output)
         kinds.discard(Elements.UNKNOWN)
         if len(kinds) > 1:
             kinds.discard(Elements.INTEGERS)

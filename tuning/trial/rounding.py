@@ -20,6 +20,8 @@ NOISE, SHARE, OWN_TOLERANCE, OWN_TOLERANCES = 16, 0.01, 0.01, 50
 # comparison decides.
 ROUNDINGS = {"float": 256.0, "double": 256.0, "half": 16.0, "bfloat16": 16.0}
 MOST_OUTLIER_SHARE = 0.001
+# By size of a number, how many times the smallest normal one those are "a little larger" than denormal ones.
+LITTLE_LARGER = {2: 2.0**4, 4: 2.0**26, 8: 2.0**60}
 # From so many numbers on, the usual change of one says what the last bits of the inputs change in any other. Where
 # fewer than LEAST_MOVED_SHARE of them move at all, those that do take a step, such as a rounding up instead of down:
 # outliers may take the usual step, and the rest none.
@@ -43,15 +45,18 @@ def compare_numbers(
     relative: float,
     nudged: Sequence[bytes] = (),
     roundings: float | None = None,
+    may_hold_integers: bool = False,
 ) -> NumberDifference:
     """Compares numbers of a kind. `nudged`: the first ones as they become when the inputs' last bits are moved: then
-    each number has an allowance of its own, `roundings` times what that changed in it (None: as ROUNDINGS says)."""
+    each number has an allowance of its own, `roundings` times what that changed in it (None: as ROUNDINGS says).
+    `may_hold_integers`: nobody knows that these are all numbers of the kind, as of structures."""
     if len(before) != len(after) or len(before) % np.dtype(WORDS[kind]).itemsize:
         return NumberDifference(0.0, f"differs, and not only in numbers of type {kind}")
     ours, theirs = (read_numbers(data, kind) for data in (before, after))
     differs: Array = ~_same_words(before, after, kind)
     finite: Array = np.isfinite(ours) & np.isfinite(theirs)
-    if _are_integers(ours) or not finite[differs].all():
+    among = may_hold_integers and _differ_in_integers(ours, theirs, differs)
+    if _are_integers(ours) or among or not finite[differs].all():
         return NumberDifference(0.0, f"differs, and not only in numbers of type {kind}")
     x, y = ours[finite].astype(np.float64), theirs[finite].astype(np.float64)
     if not len(x):
@@ -86,6 +91,18 @@ def _are_integers(numbers: Array) -> bool:
     """Whether these are rather integers: read as floating-point numbers, small integers are denormal."""
     finite = np.abs(numbers[np.isfinite(numbers)])
     return bool(len(finite)) and 0 < finite.max() < np.finfo(numbers.dtype).smallest_normal
+
+
+def _differ_in_integers(ours: Array, theirs: Array, differs: Array) -> bool:
+    """Whether numbers differ that are rather integers: denormal ones, of which there are more than numbers a little
+    larger, as underflows would leave."""
+    least = float(np.finfo(ours.dtype).smallest_normal)
+    sizes = np.abs(ours.astype(np.float64))
+    denormal: Array = (sizes > 0) & (sizes < least)
+    if int(denormal.sum()) <= int(((sizes >= least) & (sizes < least * LITTLE_LARGER[ours.dtype.itemsize])).sum()):
+        return False
+    others = np.abs(theirs.astype(np.float64))
+    return bool((differs & (denormal | ((others > 0) & (others < least)))).any())
 
 
 def _response(ours: Array, kind: str, nudged: Sequence[bytes]) -> Array | None:

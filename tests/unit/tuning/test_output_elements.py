@@ -20,7 +20,7 @@ from hipsynth.tuning.trial import (
     run_trial,
     target_of,
 )
-from hipsynth.tuning.trial.output_elements import ParameterTypes, classify_pointer, widest_floating
+from hipsynth.tuning.trial.output_elements import ParameterTypes, classify_pointer, reads_other_types, widest_floating
 from hipsynth.tuning.trial.rounding import compare_numbers
 
 TARGET = target_of("gfx942")
@@ -84,6 +84,35 @@ def test_integers_beside_floats_have_no_tolerance(kind: str, equal: bool) -> Non
     tolerance = Tolerance("float", 1e-6, "a test", ParameterTypes())
     use = f"_Z1kP{kind}"
     assert compare_trials(recorded(data, use=use), recorded(data + 8, use=use), tolerance).equal == equal
+
+
+@pytest.mark.parametrize("use", ["_Z1kP3Hit", "_Z1kPf"])
+def test_integers_between_floats_have_no_tolerance(use: str) -> None:
+    """Of structures, the words that are denormal as floats; where all are floats, these are next to nothing."""
+    times = np.linspace(1.0, 2.0, 64, dtype=np.float32)
+    hits, wrong = (np.stack([times, np.full(64, word, np.uint32).view(np.float32)], axis=1) for word in (3, 2))
+    types = ParameterTypes()
+    comparison = compare_trials(recorded(hits, use=use), recorded(wrong, use=use), Tolerance("float", 2e-5, "", types))
+    assert comparison.equal is (use == "_Z1kPf")
+    underflows = np.exp(-np.linspace(60.0, 95.0, 256, dtype=np.float32))
+    rounded = underflows * np.float32(1 + 1e-6)
+    pair = recorded(underflows, use=use), recorded(rounded, use=use)
+    assert compare_trials(*pair, Tolerance("float", 2e-5, "", types)).equal
+
+
+@pytest.mark.parametrize(("text", "exact"), [("p[i] = 'A';", True), ("((float*)p)[i] = 1;", False)])
+def test_characters_are_integers_where_nothing_reads_them_otherwise(text: str, exact: bool) -> None:
+    types = ParameterTypes(plain_chars=not reads_other_types(text))
+    output = Output("buffer", 0, 4, 4, "", (BufferUse("_Z1kPcPKf", 0),))
+    assert (types.classify(output) is Elements.INTEGERS) is exact
+
+
+def test_a_variable_may_be_left_out_where_results_are_copied() -> None:
+    copied = recorded(KEYS)
+    variable = Output("variable", 1, 4, 4, "00")
+    original = replace(copied, outputs=(*copied.outputs, variable))
+    assert compare_trials(original, copied).equal
+    assert not compare_trials(replace(copied, outputs=(variable,)), replace(copied, outputs=())).equal
 
 
 def test_one_of_two_numbers_may_not_be_wrong() -> None:

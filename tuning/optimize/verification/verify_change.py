@@ -17,7 +17,7 @@ from hipsynth.tuning.optimize.verification.check_sizes import Arguments, candida
 from hipsynth.tuning.optimize.verification.verify import MOST_EXACT_S, Verification, Verifier
 from hipsynth.tuning.trial import BIT_FOR_BIT, Tolerance
 from hipsynth.tuning.trial.compare import KINDS, TOLERANCES
-from hipsynth.tuning.trial.output_elements import ParameterTypes, widest_floating
+from hipsynth.tuning.trial.output_elements import ParameterTypes, reads_other_types, widest_floating
 from hipsynth.tuning.trial.run import TRIAL_FILE
 from hipsynth.tuning.trial.search_clock import Clock
 
@@ -137,9 +137,10 @@ def program_tolerance(program: ParsedProgram, allow: frozenset[str] = frozenset(
         kernel.name: tuple(f"{parameter.base}*" if parameter.base else "" for parameter in kernel.parameters)
         for kernel in program.kernels
     }
+    types_of_kernels = ParameterTypes(written, plain_chars=not reads_other_types(program.text))
     if not kind:
-        return replace(BIT_FOR_BIT, types=ParameterTypes(written))
+        return replace(BIT_FOR_BIT, types=types_of_kernels)
     fast = ALLOWED_BY in allow
     least = FAST_TOLERANCE if fast else 0.0
     reason = f"{REASON}; approximate functions" if fast else REASON
-    return Tolerance(kind, max(TOLERANCES[kind], least), reason, ParameterTypes(written), least)
+    return Tolerance(kind, max(TOLERANCES[kind], least), reason, types_of_kernels, least)
