@@ -93,11 +93,11 @@ def _remove_stale(folder: Path) -> None:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which says when it listens, and ends with exit code 0 at SIGTERM and Ctrl-C."""
+    """uvicorn's server, which says when it listens and stops, and ends with exit code 0 at SIGTERM and Ctrl-C."""
 
-    def __init__(self, config: uvicorn.Config, on_listen: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, on_listen: Callable[[], None], on_stop: Callable[[], None]) -> None:
         super().__init__(config)
-        self.on_listen = on_listen
+        self.on_listen, self.on_stop = on_listen, on_stop
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -112,6 +112,7 @@ class Server(uvicorn.Server):
         yield
 
     def _stop_server(self) -> None:
+        self.on_stop()
         self.should_exit = True
 
 
@@ -145,7 +146,7 @@ async def _run_server(
         timeout_graceful_shutdown=STOP_S,
     )
     try:
-        await Server(config, lambda: on_listen(address)).serve([listening])
+        await Server(config, lambda: on_listen(address), service.stopping.set).serve([listening])
     finally:
         await service.close()
 

@@ -102,6 +102,7 @@ class Service:
         self.jobs: OrderedDict[str, JobState] = OrderedDict()
         self.targets: set[tuple[str, str]] = {(DEFAULT_BUILD.arch, DEFAULT_BUILD.flags)}
         self.ready = asyncio.Event()
+        self.stopping = asyncio.Event()  # requests that wait for something answer at once
         self._background: set[asyncio.Task[JsonObject] | asyncio.Task[None]] = set()
 
     @property
@@ -148,7 +149,10 @@ class Service:
         return document
 
     def _prepare_target(self, build: Build) -> None:
-        """Builds the precompiled header of a target that is asked about for the first time."""
+        """Builds the precompiled header of a target that is asked about for the first time, unless jobs would wait for
+        it."""
+        if self.executors.waiting or self.executors.running:
+            return
         target = build.arch, build.flags
         if target in self.targets or len(self.targets) >= MOST_TARGETS:
             return
@@ -264,10 +268,13 @@ class Service:
         )
 
     async def job(self, name: str, wait_s: float) -> JobState | None:
-        """A job, as soon as it has ended or `wait_s` have passed; None if there is none of this name."""
+        """A job, as soon as it has ended, the server stops or `wait_s` have passed; None if there is none of this
+        name."""
         job = self.jobs.get(name)
         if job is not None and job.task is not None and wait_s > 0:
-            await asyncio.wait([job.task], timeout=wait_s)
+            stop = asyncio.ensure_future(self.stopping.wait())
+            await asyncio.wait([job.task, stop], timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+            stop.cancel()
         return job
 
     def cancel(self, name: str) -> JobState | None:

@@ -509,3 +509,26 @@ def test_options_name_every_device() -> None:
         assert len(shown) == 10 and "L1/L2/HBM GFLOPS" in shown
 
     run(test)
+
+
+def test_waiting_for_a_job_ends_when_the_server_stops_and_no_header_is_built_beside_it() -> None:
+    async def work(kind: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        if kind == "profile":
+            await asyncio.sleep(3600)
+        return document()
+
+    async def test() -> None:
+        bench = ServerBench(work)
+        accepted = await bench.client.ask("POST", "/v1/profile", BODY)
+        polled = asyncio.create_task(bench.client.ask("GET", f"/v1/jobs/{accepted.json['job']}?wait_s=30"))
+        await asyncio.sleep(0.1)
+        assert not polled.done()
+        targets = set(bench.service.targets)
+        await bench.client.ask("POST", "/v1/predict", BODY | {"flags": "-O3 -DNEW=1"})
+        assert bench.service.targets == targets
+        bench.service.stopping.set()
+        answer = await polled
+        assert (answer.status, answer.json["state"]) == (200, "running")
+        await bench.service.close()
+
+    run(test)
