@@ -7,14 +7,15 @@ import functools
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from hipsynth.core.errors import BadInput, HipsynthError, UsageError, suggest_name
+from hipsynth.core.errors import HipsynthError, UsageError, suggest_name
 from hipsynth.core.kernel_record import Dim
 from hipsynth.core.name_patterns import check_kernel_pattern, matches_name
 from hipsynth.core.reasons import Reason
 from hipsynth.source.declarations import FunctionDeclaration, FunctionParameter
 from hipsynth.source.includes import include_runtime, includes_own_files
+from hipsynth.source.launch_code import HEAD, OTHER_NUMBER, KernelLaunchPlan, write_launch
 from hipsynth.source.launch_shapes import (
     MOST_GROUP_ITEMS,
     count_groups,
@@ -27,6 +28,7 @@ from hipsynth.source.launch_shapes import (
     find_row_lengths,
 )
 from hipsynth.source.outline import blank_opaque, outline_kernels, without_comments
+from hipsynth.source.scalar_types import describe_guess, find_type_definitions, is_size_type
 from hipsynth.source.template_arguments import choose_template_arguments, fill_in_types, list_explicit_instances
 from hipsynth.source.torch_sources import keep_device_code, uses_pytorch
 
@@ -34,57 +36,15 @@ ITEMS = 1 << 20  # work-items of a launch whose shape nobody gave: they fill eve
 MOST_ITEMS = 1 << 25  # of one that host code gives
 LEAST_SIDE = 16  # of sizes for which host code gives a grid
 SIDE = 1 << 10  # of two dimensions
-CAREFUL_ELEMENTS = 4  # for each product of all numbers, as coordinates have three
 FLAT_BLOCK, SQUARE_BLOCK = (256, 1, 1), (16, 16, 1)
-OTHER_NUMBER = 1.5  # of arguments that are no integers
 DYNAMIC_LDS = 16 << 10  # bytes of it, for kernels that use it
 MOST_INSTANCES = 16  # of a template that are launched
-MOST_BYTES = 1 << 30  # of a buffer's elements, of 8 bytes at most
 _MAIN = re.compile(r"\bmain\s*\(")
 _SECOND = re.compile(r"\b(?:threadIdx|blockIdx|hipThreadIdx|hipBlockIdx)(?:\.|_)y\b")
 _DYNAMIC = re.compile(r"\bextern\s+(?:__align__\([^)]*\)\s*)?__shared__|\bHIP_DYNAMIC_SHARED\b")
 _DEFINES_MARK = re.compile(r"^[ \t]*#[ \t]*define\b.*__global__", re.MULTILINE)
-_INTEGER = re.compile(r"\b(?:int|unsigned|long|short|size_t|ptrdiff_t|u?int(?:8|16|32|64)_t)\b")
-_PLAIN_INTEGER = re.compile(rf"(?:(?:{_INTEGER.pattern}|\bsigned\b|\bchar\b|std::)\s*)+")
 HOST_CODE = "host code"  # what a line that is about no kernel is about
 HOW_TO_CHOOSE = "choose with --grid, --block and --value NAME=N"
-HEAD = """
-// The rest was made from the signatures above: they have no main().
-#include <hip/hip_runtime.h>
-#include <algorithm>
-#include <cstdlib>
-#include <cstring>
-#include <initializer_list>
-#include <type_traits>
-#include <vector>
-namespace hipsynth_harness {
-template <class T> T make_value(double value) {
-  if constexpr (std::is_arithmetic_v<T>) return static_cast<T>(value); else return T{};
-}
-template <class T> T* make_buffer(size_t count) {
-  std::vector<T> host(count);
-  for (size_t i = 0; i < count; ++i) {
-    if constexpr (std::is_floating_point_v<T>) host[i] = static_cast<T>(1 + 0.125 * (i % 7));
-    else if constexpr (std::is_integral_v<T>) host[i] = static_cast<T>(i % (sizeof(T) > 2 ? count : 100));
-    else std::memset(static_cast<void*>(&host[i]), 0, sizeof(T));
-  }
-  T* device = nullptr;
-  if (hipMalloc(reinterpret_cast<void**>(&device), count * sizeof(T)) != hipSuccess) return nullptr;
-  (void)hipMemcpy(device, host.data(), count * sizeof(T), hipMemcpyHostToDevice);
-  return device;
-}
-// A buffer's elements: for each work-item, for the product of the `most` largest sizes, for `rows` of the largest one.
-inline size_t count_elements(size_t items, int most, size_t times, size_t rows,
-                             std::initializer_list<long long> sizes) {
-  std::vector<long long> sorted(sizes);
-  std::sort(sorted.rbegin(), sorted.rend());
-  size_t product = times;
-  for (int i = 0; i < most && i < static_cast<int>(sorted.size()); ++i) product *= std::max(1ll, sorted[i]);
-  const size_t all_rows = sizes.size() ? rows * std::max(1ll, sorted[0]) : 1;
-  return std::max<size_t>({1, items, all_rows, sizes.size() ? product : 1});
-}
-}  // namespace hipsynth_harness
-"""
 
 
 @dataclass(frozen=True)
@@ -122,42 +82,6 @@ def lacks_main(text: str) -> bool:
     return not _MAIN.search(blank_opaque(text)) and bool(outline_kernels(text))
 
 
-@dataclass(frozen=True)
-class KernelLaunchPlan:
-    """A launch for a kernel that no host code launches: integer arguments by name, and the elements of each buffer.
-    `sized`: by dimension of the grid, the argument whose elements it covers, if it is one; `extents`: the grid as host
-    code gives it, in the kernel's parameters; `careful`: buffers have room for the product of all numbers, not of the
-    two largest; `has_rows`: and for a row of the largest for each work-group."""
-
-    kernel: FunctionDeclaration
-    grid: Dim
-    block: Dim
-    numbers: Mapping[str, float]
-    elements: int
-    sized: tuple[str, ...] = ()
-    extents: tuple[str, ...] = ()
-    careful: bool = False
-    has_rows: bool = False
-    lds_bytes: int = 0  # of dynamic LDS
-    template: Mapping[str, str] = field(default_factory=dict)  # arguments of its template
-
-    @property
-    def instance(self) -> str:
-        """The kernel's name with the arguments of its template: `scale<float>`."""
-        return f"{self.kernel.name}<{', '.join(self.template.values())}>" if self.template else self.kernel.name
-
-    @property
-    def buffer_room(self) -> tuple[int, int]:
-        """(how many of the largest numbers, times what): their product is the least length of a buffer."""
-        return (len(self.numbers), CAREFUL_ELEMENTS) if self.careful else (2, 1)
-
-    def describe(self) -> str:
-        """`scale is launched with 4 x 1 x 1 work-groups of 256 x 1 x 1; n = 1000`."""
-        shape = f"{' x '.join(map(str, self.grid))} work-groups of {' x '.join(map(str, self.block))}"
-        numbers = [f"{name} = {value:.15g}" for name, value in self.numbers.items()]
-        return f"{self.instance} is launched with {'; '.join([shape, *numbers])}"
-
-
 def choose_launches(text: str, choices: HarnessChoices, careful: bool = False) -> list[KernelLaunchPlan]:
     """The launch of each kernel of a text, in source order: as chosen, else as host code launches it, else work-items
     that fill every device. `careful`: sizes for kernels that index with products of many of their arguments."""
@@ -168,13 +92,15 @@ def choose_launches(text: str, choices: HarnessChoices, careful: bool = False) -
 class _HostLaunch:
     """A kernel that a text defines, and how its host code launches it. `is_flat`: the kernel uses one dimension of its
     launch alone; `block`: the usual one if the host code gives none in numbers; `extents`: the grid, () if it is not
-    known; `numbers`: of the parameters that the host code gives in numbers; `row_lengths`: of rows."""
+    known; `integers`: the parameters that may be sizes; `numbers`: of those that the host code gives in numbers;
+    `row_lengths`: of rows."""
 
     kernel: FunctionDeclaration
     is_flat: bool
     block: Dim
     lds_bytes: int
     extents: tuple[str, ...]
+    integers: tuple[FunctionParameter, ...]
     numbers: Mapping[str, int]
     row_lengths: tuple[str, ...]
 
@@ -185,6 +111,8 @@ def _read_host(text: str) -> tuple[_HostLaunch, ...]:
     kernels = [kernel for kernel in outline_kernels(text) if kernel.defined]
     bodies = [code[slice(*kernel.body)] for kernel in kernels]
     flat = [not _SECOND.search(body) for body in bodies]
+    types = find_type_definitions(text) if kernels else {}
+    sizes = [_list_integers(kernel, types) for kernel in kernels]
     return tuple(
         _HostLaunch(
             kernel,
@@ -194,15 +122,17 @@ def _read_host(text: str) -> tuple[_HostLaunch, ...]:
             or _shrink_block(FLAT_BLOCK if is_flat else SQUARE_BLOCK, find_launch_bound(text, kernel)),
             DYNAMIC_LDS if _DYNAMIC.search(body) else 0,
             find_launch_grid(text, kernel) or (),
+            integers,
             find_launch_numbers(text, kernel),
-            find_row_lengths(body, [parameter.name for parameter in _list_integers(kernel)]),
+            find_row_lengths(body, [parameter.name for parameter in integers]),
         )
-        for kernel, is_flat, body in zip(kernels, flat, bodies, strict=True)
+        for kernel, is_flat, body, integers in zip(kernels, flat, bodies, sizes, strict=True)
     )
 
 
-def _list_integers(kernel: FunctionDeclaration) -> list[FunctionParameter]:
-    return [p for p in kernel.parameters if not p.base and _INTEGER.search(p.type) and "*" not in p.text]
+def _list_integers(kernel: FunctionDeclaration, types: Mapping[str, str]) -> tuple[FunctionParameter, ...]:
+    types = {name: definition for name, definition in types.items() if name not in kernel.template_names}
+    return tuple(p for p in kernel.parameters if not p.base and is_size_type(p.type, types) and "*" not in p.text)
 
 
 def _shrink_block(block: Dim, bound: int) -> Dim:
@@ -231,8 +161,7 @@ def _choose_like_host(host: _HostLaunch, choices: HarnessChoices, careful: bool)
 
 
 def _choose_launch(host: _HostLaunch, choices: HarnessChoices, careful: bool) -> KernelLaunchPlan:
-    kernel, is_flat, has_rows = host.kernel, host.is_flat, bool(host.row_lengths)
-    integers = _list_integers(kernel)
+    kernel, is_flat, has_rows, integers = host.kernel, host.is_flat, bool(host.row_lengths), host.integers
     block = choices.block or host.block
     side = ITEMS if is_flat and len(integers) < 2 and not has_rows else SIDE
     if careful and integers:
@@ -292,13 +221,14 @@ def add_harness(text: str, choices: HarnessChoices, careful: bool = False) -> Ha
         f"  const long long {variable} = argc > {at} ? std::atoi(argv[{at}]) : {int(value)};"
         for at, ((_, value), variable) in enumerate(variables.items(), 1)
     ]
-    lines += [_write_launch(launch, choices.values or {}, variables) for launch in launches]
+    lines += [write_launch(launch, choices.values or {}, variables) for launch in launches]
     head = "int main(int argc, char** argv) {\n  (void)argc, (void)argv;"
     body = "\n".join(lines)
     main = f"{head}\n{body}\n  return hipDeviceSynchronize() == hipSuccess ? 0 : 1;\n}}\n"
     assumed: dict[str, str] = {}
     for launch in launches:
         name, note = launch.kernel.name, _harness_note(_apply_arguments(launch, words), _find_structures(text, launch))
+        note += _note_guesses(text, launch, choices.values or {})
         assumed[name] = f"{assumed[name]}; {launch.instance} alike" if name in assumed else note
     if is_extension:
         text = keep_device_code(text)
@@ -380,6 +310,15 @@ def _harness_note(launch: KernelLaunchPlan, structures: Sequence[str]) -> str:
     return f"no main(): {launch.describe()}{sized}{zeros}"
 
 
+def _note_guesses(text: str, launch: KernelLaunchPlan, values: Mapping[str, float]) -> str:
+    """What is assumed of the other scalars that nobody chose and that are neither floating-point nor truths."""
+    chosen_names, types = {*values, *launch.numbers, *_find_structures(text, launch)}, find_type_definitions(text)
+    scalars = [p for p in launch.kernel.parameters if not p.base and p.name not in chosen_names]
+    guesses = [(p.name or p.type, describe_guess(p.type, types, OTHER_NUMBER)) for p in scalars]
+    listed = ", ".join(f"{name} = {guess}" for name, guess in guesses if guess)
+    return f"; nobody chose {listed}" if listed else ""
+
+
 def _apply_arguments(launch: KernelLaunchPlan, words: Mapping[tuple[str, float], str]) -> KernelLaunchPlan:
     """The launch as main() makes it where words of the command line replace the integer arguments that they are for."""
     numbers = {name: _read_size(words.get((name, size)), size) for name, size in launch.numbers.items()}
@@ -408,47 +347,6 @@ def _name_sizes(launches: Iterable[KernelLaunchPlan]) -> dict[tuple[str, float],
     return variables
 
 
-def _write_launch(
-    launch: KernelLaunchPlan, values: Mapping[str, float], variables: Mapping[tuple[str, float], str]
-) -> str:
-    """The launch in C++. Raises BadInput for templates, and for arguments that cannot be made."""
-    kernel = launch.kernel
-    if launch.elements * 8 > MOST_BYTES:
-        problem = f"{kernel.name}: buffers of {launch.elements:,} elements are too large"
-        raise BadInput(problem, remedy="give a smaller grid, block or values", reason=Reason.NO_MAIN)
-    sizes = {name: variables[name, value] for name, value in launch.numbers.items()}
-    extents = [_write_extent(extent, sizes) for extent in launch.extents] or [
-        f"({sizes[name]} + {side - 1}) / {side}" for name, side in zip(launch.sized, launch.block, strict=False)
-    ]
-    grid = ", ".join([*extents, *map(str, launch.grid[len(extents) :])])
-    groups = [*extents, *(str(side) for side in launch.grid[len(extents) :] if side > 1)]
-    items = " * ".join([f"{math.prod(launch.block)}ull", *(f"({extent})" for extent in groups)])
-    most, times = launch.buffer_room
-    rows = items if launch.careful and len(sizes) == 1 else " * ".join(["1ull", *(f"({extent})" for extent in groups)])
-    counted = f"{items}, {most}, {times}, {rows if launch.has_rows else 0}, {{{', '.join(sizes.values())}}}"
-    elements = f"hipsynth_harness::count_elements({counted})"
-    texts = sizes | {name: f"{value:.17g}" for name, value in values.items() if name not in sizes}
-    buffers, arguments = [], []
-    for number, parameter in enumerate(kernel.parameters):
-        value = _make_argument(kernel, parameter, texts)
-        if parameter.base:
-            name = f"{parameter.name}_buffer" if parameter.name else f"buffer_{number}"
-            buffers.append(f"    auto* {name} = {value};\n")
-            value = name
-        arguments.append(value)
-    lds = f", {launch.lds_bytes}" if launch.lds_bytes else ""
-    return (
-        f"  {{\n    const size_t elements = {elements};\n    (void)elements;\n{''.join(buffers)}"
-        f"    {launch.instance}<<<dim3({grid}), dim3({_join(launch.block)}){lds}>>>({', '.join(arguments)});\n  }}"
-    )
-
-
-def _write_extent(extent: str, sizes: Mapping[str, str]) -> str:
-    """An extent of the kernel's parameters in the variables of main(), which are of type long long."""
-    named = re.sub(r"[A-Za-z_]\w*", lambda word: sizes.get(word[0], word[0]), extent)
-    return re.sub(r"\b(min|max)\(", r"std::\1<long long>(", named)
-
-
 def _name_extents(is_flat: bool, numbers: Mapping[str, float]) -> tuple[str, ...]:
     """The arguments that the dimensions of a grid cover: the only one, or the largest one or two."""
     largest = sorted(numbers, key=lambda name: -numbers[name])
@@ -464,25 +362,3 @@ def _fill_grid(is_flat: bool, block: Dim, extents: Sequence[float]) -> Dim:
         return (max(1, math.ceil(count / math.prod(block))), 1, 1)
     width, height = extents or (SIDE, SIDE)
     return (max(1, math.ceil(width / block[0])), max(1, math.ceil(height / block[1])), 1)
-
-
-def _make_argument(
-    kernel: FunctionDeclaration,
-    parameter: FunctionParameter,
-    values: Mapping[str, str],
-) -> str:
-    is_simple = not any(sign in parameter.text for sign in ("(", "[", "&", "..."))
-    if parameter.base and is_simple:
-        kind = "char" if parameter.base == "void" else parameter.base
-        return f"hipsynth_harness::make_buffer<{kind}>(elements)"
-    if not is_simple or "*" in parameter.text:
-        problem = f"{kernel.name}: nothing can be made for its argument {parameter.text}"
-        raise BadInput(problem, remedy="add a main() that launches it", reason=Reason.NO_MAIN)
-    kind = re.sub(r"\bconst\b", "", parameter.type).strip()
-    if parameter.name in values and _PLAIN_INTEGER.fullmatch(kind) and values[parameter.name].isidentifier():
-        return values[parameter.name]  # a size
-    return f"hipsynth_harness::make_value<{kind}>({values.get(parameter.name, OTHER_NUMBER)})"
-
-
-def _join(shape: Dim) -> str:
-    return ", ".join(map(str, shape))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from hipsynth.source.harness import HEAD, HarnessedProgram
+from hipsynth.source.harness import HarnessedProgram
 from hipsynth.source.includes import FIRST_LINE, RUNTIME_HEADER, include_runtime
+from hipsynth.source.launch_code import HEAD
 
 
 def remove_harness(text: str, harnessed: HarnessedProgram) -> str:

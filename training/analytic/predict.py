@@ -51,15 +51,8 @@ from hipsynth.profiling.preview.programs import (
 from hipsynth.profiling.preview.record import HostCode, Recording
 from hipsynth.profiling.uncertainty.expected_error import NO_RECORDING, TIMED, is_recorded
 from hipsynth.simulator.devices import DeviceTable, device_of, load_device
-from hipsynth.source.harness import (
-    OTHER_NUMBER,
-    HarnessChoices,
-    KernelLaunchPlan,
-    check_argument_names,
-    check_block,
-    choose_launches,
-    lacks_main,
-)
+from hipsynth.source.harness import HarnessChoices, check_argument_names, check_block, choose_launches, lacks_main
+from hipsynth.source.launch_code import OTHER_NUMBER, KernelLaunchPlan
 from hipsynth.source.names import base_name
 from hipsynth.source.outline import kernel_names, loads_kernels, parameter_names
 from hipsynth.toolchain import check_flags

@@ -254,3 +254,32 @@ def test_careful_buffers_hold_a_row_for_each_work_item() -> None:
 """
     (launch,) = choose_launches(text, HarnessChoices(), careful=True)
     assert launch.elements >= math.prod(launch.grid) * math.prod(launch.block) * launch.numbers["cols"]
+
+
+@pytest.mark.parametrize(
+    ("definition", "kind"),
+    [
+        ("", "uint"),
+        ("", "const ushort"),
+        ("", "uint_fast32_t"),
+        ("", "std::int_least64_t"),
+        ("typedef unsigned index_t;\n", "index_t"),
+        ("namespace lib { using size = std::size_t; using index_t = size const; }\n", "const lib::index_t"),
+        ("#define index_t long long  // of an element\n", "index_t"),
+    ],
+)
+def test_integers_of_every_name_are_sizes(definition: str, kind: str) -> None:
+    made = add_harness(definition + SAXPY.replace("int n", f"{kind} n"), HarnessChoices())
+    assert "saxpy<<<dim3((n_value + 255) / 256, 1, 1)" in made.text and "n = 1048576;" in made.notes[0]
+    assert "nobody chose" not in made.notes[0]
+
+
+def test_scalars_that_nobody_chose_are_guesses() -> None:
+    text = (
+        "typedef float real;\ntypedef unsigned char byte;\ntemplate <class index_t> struct S;\n"
+        "__global__ void k(real r, half h, bool b, byte c, char d, float4 v, Number m, float* x) { x[0] = r; }\n"
+    )
+    made = add_harness(text, HarnessChoices(values={"d": 3}))
+    assert made.notes[0].endswith("; nobody chose c = 1, v = float4{}, m = 1.5 or Number{}")
+    shadowed = "using T = int;\ntemplate <class T> __global__ void f(T n, float* x) { x[0] = n; }\n"
+    assert "make_value<float>(1.5)" in add_harness(shadowed, HarnessChoices()).text
