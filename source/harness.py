@@ -9,13 +9,13 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hipsynth.core.errors import HipsynthError, UsageError, suggest_name
+from hipsynth.core.errors import BadInput, HipsynthError, UsageError, suggest_name
 from hipsynth.core.kernel_record import Dim
 from hipsynth.core.name_patterns import check_kernel_pattern, matches_name
 from hipsynth.core.reasons import Reason
 from hipsynth.source.declarations import FunctionDeclaration, FunctionParameter
 from hipsynth.source.includes import include_runtime, includes_own_files
-from hipsynth.source.launch_code import HEAD, OTHER_NUMBER, KernelLaunchPlan, write_launch
+from hipsynth.source.launch_code import HEAD, OTHER_NUMBER, KernelLaunchPlan, check_arguments, write_launch
 from hipsynth.source.launch_shapes import (
     MOST_GROUP_ITEMS,
     count_groups,
@@ -201,12 +201,39 @@ def _choose_instances(text: str, launch: KernelLaunchPlan) -> Iterator[KernelLau
         yield replace(launch, kernel=replace(kernel, parameters=parameters), template=template)
 
 
+def _choose_launchable(
+    text: str, plans: Iterable[KernelLaunchPlan], is_chosen: bool
+) -> tuple[list[KernelLaunchPlan], dict[str, str]]:
+    """(the launches of all instances whose arguments can be made; by kernel, why it is not launched). Raises BadInput
+    if no kernel remains, or one cannot be launched that the user chose."""
+    launches: list[KernelLaunchPlan] = []
+    errors: dict[str, BadInput] = {}
+    for plan in plans:
+        try:
+            instances = [*_choose_instances(text, plan)]
+            for instance in instances:
+                check_arguments(instance.kernel)
+            launches += instances
+        except BadInput as error:
+            if is_chosen:
+                raise
+            errors.setdefault(plan.kernel.name, error)
+    if errors and not launches:
+        raise next(iter(errors.values()))
+    return launches, {name: f"{name} is not launched: {_write_problem(name, errors[name])}" for name in errors}
+
+
+def _write_problem(name: str, error: BadInput) -> str:
+    return error.what.removeprefix(f"{name}: ").replace(f"{name} is", "it is", 1)
+
+
 def add_harness(text: str, choices: HarnessChoices, careful: bool = False) -> HarnessedProgram:
     """Adds a main() behind the text, whose lines keep their numbers; it launches each kernel once, of a template each
     explicit instance, with integer arguments that its own arguments may set. Of an extension of PyTorch, the device
     code alone stays.
 
-    Raises UsageError for values of no argument, BadInput for kernels whose arguments cannot be made.
+    Kernels whose arguments cannot be made are left out, with a line that says so. Raises UsageError for values of no
+    argument, BadInput if no kernel remains, or one that the user chose cannot be launched.
     """
     check_argument_names(text, choices.values or {})
     for name, value in (choices.values or {}).items():
@@ -214,7 +241,7 @@ def add_harness(text: str, choices: HarnessChoices, careful: bool = False) -> Ha
             raise UsageError(f"{name} = {value}", cause="not a finite number", remedy="choose a finite one")
     is_extension = uses_pytorch(text)
     text, plans = _leave_out_others(text, choose_launches(text, choices, careful), choices.kernel)
-    launches = [instance for plan in plans for instance in _choose_instances(text, plan)]
+    launches, problems = _choose_launchable(text, plans, bool(choices.kernel))
     variables = _name_sizes(launches)
     words = dict(zip(variables, choices.arguments, strict=False))
     lines = [
@@ -230,6 +257,8 @@ def add_harness(text: str, choices: HarnessChoices, careful: bool = False) -> Ha
         name, note = launch.kernel.name, _harness_note(_apply_arguments(launch, words), _find_structures(text, launch))
         note += _note_guesses(text, launch, choices.values or {})
         assumed[name] = f"{assumed[name]}; {launch.instance} alike" if name in assumed else note
+    for name, problem in problems.items():
+        assumed[name] = f"{assumed[name]}; {problem}" if name in assumed else problem
     if is_extension:
         text = keep_device_code(text)
         assumed |= {HOST_CODE: "host code that uses PyTorch is left out"}

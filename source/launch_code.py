@@ -132,6 +132,12 @@ def _write_extent(extent: str, sizes: Mapping[str, str]) -> str:
     return re.sub(r"\b(min|max)\(", r"std::\1<long long>(", named)
 
 
+def check_arguments(kernel: FunctionDeclaration) -> None:
+    """Raises BadInput for an argument that cannot be made."""
+    for parameter in kernel.parameters:
+        _make_argument(kernel, parameter, {})
+
+
 def _make_argument(
     kernel: FunctionDeclaration,
     parameter: FunctionParameter,

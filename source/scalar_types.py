@@ -58,8 +58,8 @@ def is_size_type(words: str, types: Mapping[str, str]) -> bool:
 
 
 def describe_guess(words: str, types: Mapping[str, str], value: float) -> str:
-    """What a value of no one's choice becomes in a type: `1`, `float4{}`, `1.5 or real_t{}`; "" for a plain floating-point
-    type or bool, which any value fits."""
+    """What a value that nobody chose becomes in a type: `1`, `float4{}`, `1.5 or real_t{}`; "" for floating-point types
+    and bool, which any value fits."""
     plain = write_plain_type(words)
     definition = types.get(plain.rpartition("::")[2], plain)
     if _PLAIN_NUMBER.fullmatch(definition):

@@ -283,3 +283,24 @@ def test_scalars_that_nobody_chose_are_guesses() -> None:
     assert made.notes[0].endswith("; nobody chose c = 1, v = float4{}, m = 1.5 or Number{}")
     shadowed = "using T = int;\ntemplate <class T> __global__ void f(T n, float* x) { x[0] = n; }\n"
     assert "make_value<float>(1.5)" in add_harness(shadowed, HarnessChoices()).text
+
+
+@pytest.mark.parametrize(
+    ("other", "note"),
+    [
+        ("__global__ void k(float** rows) {}\n", "nothing can be made for its argument float** rows"),
+        ("__global__ void k(float (*a)[4]) {}\n", "nothing can be made for its argument float (*a)[4]"),
+        (
+            "template <class... T> __global__ void k(T... a) {}\n",
+            "it is a template, and there is no main() that says of what",
+        ),
+    ],
+)
+def test_a_kernel_whose_arguments_cannot_be_made_is_left_out(other: str, note: str) -> None:
+    made, alone = add_harness(other + SAXPY, HarnessChoices()), add_harness(SAXPY, HarnessChoices())
+    assert made.assumed == {**alone.assumed, "k": f"k is not launched: {note}"}
+    assert made.text.partition(SAXPY)[2] == alone.text.partition(SAXPY)[2]
+    with pytest.raises(BadInput, match="k"):
+        add_harness(other + SAXPY, HarnessChoices(kernel="k"))
+    overload = "__global__ void k(int* x) { x[0] = 1; }\n"
+    assert add_harness(other + overload, HarnessChoices()).assumed["k"].endswith(f"elements; k is not launched: {note}")
