@@ -29,7 +29,12 @@ from hipsynth.source.launch_shapes import (
 )
 from hipsynth.source.outline import blank_opaque, outline_kernels, without_comments
 from hipsynth.source.scalar_types import describe_guess, find_type_definitions, is_size_type
-from hipsynth.source.template_arguments import choose_template_arguments, fill_in_types, list_explicit_instances
+from hipsynth.source.template_arguments import (
+    choose_template_arguments,
+    fill_in_types,
+    is_specialisation,
+    list_explicit_instances,
+)
 from hipsynth.source.torch_sources import keep_device_code, uses_pytorch
 
 ITEMS = 1 << 20  # work-items of a launch whose shape nobody gave: they fill every device
@@ -108,7 +113,7 @@ class _HostLaunch:
 @functools.lru_cache(maxsize=16)
 def _read_host(text: str) -> tuple[_HostLaunch, ...]:
     code = blank_opaque(text)
-    kernels = [kernel for kernel in outline_kernels(text) if kernel.defined]
+    kernels = _list_launched_kernels(text)
     bodies = [code[slice(*kernel.body)] for kernel in kernels]
     flat = [not _SECOND.search(body) for body in bodies]
     types = find_type_definitions(text) if kernels else {}
@@ -128,6 +133,13 @@ def _read_host(text: str) -> tuple[_HostLaunch, ...]:
         )
         for kernel, is_flat, body, integers in zip(kernels, flat, bodies, sizes, strict=True)
     )
+
+
+def _list_launched_kernels(text: str) -> list[FunctionDeclaration]:
+    """The kernels that a text defines; full specialisations count as instances of their template, where it is there."""
+    kernels = outline_kernels(text)
+    templates = {kernel.name for kernel in kernels if kernel.template and not is_specialisation(kernel)}
+    return [kernel for kernel in kernels if not (kernel.name in templates and is_specialisation(kernel))]
 
 
 def _list_integers(kernel: FunctionDeclaration, types: Mapping[str, str]) -> tuple[FunctionParameter, ...]:
@@ -275,7 +287,9 @@ def _leave_out_others(
     name_pattern = pattern.partition("<")[0]
     check_kernel_pattern(name_pattern, [launch.kernel.name for launch in launches])
     matching = [launch for launch in launches if matches_name(launch.kernel.name, name_pattern)]
-    for kernel in (launch.kernel for launch in launches if launch not in matching):
+    for kernel in outline_kernels(text):
+        if matches_name(kernel.name, name_pattern):
+            continue
         start, end = kernel.body
         text = text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
     return text, matching

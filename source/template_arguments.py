@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from hipsynth.core.errors import BadInput
 from hipsynth.core.reasons import Reason
 from hipsynth.source.declarations import FunctionDeclaration
-from hipsynth.source.outline import blank_opaque
+from hipsynth.source.outline import blank_opaque, outline_kernels
 
 TYPE, TRUTH = "float", "true"  # of a parameter that is a type, or a bool
 DEFAULT_ARGUMENT = "4"  # of a number that is not one of work-items: elements of a vector or of a work-item
@@ -19,6 +19,7 @@ _KNOWN_TYPE = re.compile(
     r"(?:unsigned |signed )?(?:char|short|int|long|long long|float|double|bool|_Float16|__half|half|__hip_bfloat16|"
     r"u?int(?:8|16|32|64)_t|size_t|(?:u?(?:char|short|int|long)|float|double)[1-4])"
 )
+_SPECIALISATION = re.compile(r"template\s*<\s*>")
 _PARAMETERS = re.compile(r"\s*template\s*<([^<>]*)>")
 
 
@@ -44,10 +45,25 @@ def list_named_arguments(text: str, kernel: FunctionDeclaration) -> list[dict[st
 
 
 def list_explicit_instances(text: str, kernel: FunctionDeclaration) -> list[dict[str, str]]:
-    """Parameter -> argument of each explicit instantiation of a kernel's template. Raises as list_named_arguments."""
+    """Parameter -> argument of each explicit instantiation and full specialisation of a kernel's template. Raises as
+    list_named_arguments."""
     name = re.escape(kernel.name)
     explicit = re.compile(rf"\btemplate\b(?!\s*<)[^;{{}}()]*\b{name}\s*<([^<>;{{}}]*)>\s*\(")
-    return _fill_parameters(kernel, map(_split_arguments, explicit.findall(blank_opaque(text))))
+    instances = [_split_arguments(listed) for listed in explicit.findall(blank_opaque(text))]
+    return _fill_parameters(kernel, [*instances, *_list_specialised(text, kernel.name)])
+
+
+def is_specialisation(kernel: FunctionDeclaration) -> bool:
+    """Whether a kernel is a full specialisation, `template <> ... fill<int>(...)`."""
+    return _SPECIALISATION.match(kernel.template) is not None
+
+
+def _list_specialised(text: str, name: str) -> list[list[str]]:
+    """The template arguments of each full specialisation of a kernel that names them."""
+    arguments = re.compile(rf"{re.escape(name)}\s*<([^<>;{{}}]*)>")
+    kernels = [kernel for kernel in outline_kernels(text) if kernel.name == name and is_specialisation(kernel)]
+    matches = [arguments.match(text, kernel.name_start) for kernel in kernels]
+    return [_split_arguments(match[1]) for match in matches if match]
 
 
 def _fill_parameters(kernel: FunctionDeclaration, instances: Iterable[list[str]]) -> list[dict[str, str]]:
@@ -83,7 +99,8 @@ def _find_instances(text: str, name: str) -> list[list[str]]:
         rf"\b{re.escape(name)}\s*<([^<>;{{}}]*)>\s*(?:<<<|\)|,)"
         rf"|\btemplate\b[^;{{}}()]*\b{re.escape(name)}\s*<([^<>;{{}}]*)>\s*\("
     )
-    return [_split_arguments(match[1] or match[2] or "") for match in instance.finditer(blank_opaque(text))]
+    instances = [_split_arguments(match[1] or match[2] or "") for match in instance.finditer(blank_opaque(text))]
+    return [*instances, *_list_specialised(text, name)]
 
 
 def _split_arguments(listed: str) -> list[str]:

@@ -304,3 +304,19 @@ def test_a_kernel_whose_arguments_cannot_be_made_is_left_out(other: str, note: s
         add_harness(other + SAXPY, HarnessChoices(kernel="k"))
     overload = "__global__ void k(int* x) { x[0] = 1; }\n"
     assert add_harness(other + overload, HarnessChoices()).assumed["k"].endswith(f"elements; k is not launched: {note}")
+
+
+PRIMARY = "template <class T> __global__ void spec(T* x, int n) { x[threadIdx.x] = n; }\n"
+
+
+def test_full_specialisations_are_instances_of_their_template() -> None:
+    special = "template <> __global__ void spec<int>(int* x, int n) { x[0] = 1; }\n"
+    bounded = "template <>\n__global__ void __launch_bounds__(64) spec< double >(double* x, int n) { x[0] = 1; }\n"
+    made = add_harness(PRIMARY + special + bounded, HarnessChoices())
+    launched = [line.split("<<<")[0].strip() for line in made.text.splitlines() if "<<<" in line]
+    assert launched == ["spec<int>", "spec<double>"] and "make_buffer<double>" in made.text
+    assert made.notes[0].endswith("; spec<double> alike") and len(made.notes) == 1
+    without = add_harness(PRIMARY + special + SAXPY, HarnessChoices(kernel="saxpy"))
+    assert "x[0] = 1" not in without.text.partition("saxpy")[0]
+    with pytest.raises(BadInput, match="spec is a template"):
+        add_harness(special, HarnessChoices())
