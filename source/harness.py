@@ -27,7 +27,7 @@ from hipsynth.source.launch_shapes import (
     find_launch_numbers,
     find_row_lengths,
 )
-from hipsynth.source.outline import blank_opaque, outline_kernels, without_comments
+from hipsynth.source.outline import blank_opaque, find_namespaces, outline_kernels, without_comments
 from hipsynth.source.scalar_types import describe_guess, find_type_definitions, is_size_type
 from hipsynth.source.template_arguments import (
     choose_template_arguments,
@@ -90,7 +90,8 @@ def lacks_main(text: str) -> bool:
 def choose_launches(text: str, choices: HarnessChoices, careful: bool = False) -> list[KernelLaunchPlan]:
     """The launch of each kernel of a text, in source order: as chosen, else as host code launches it, else work-items
     that fill every device. `careful`: sizes for kernels that index with products of many of their arguments."""
-    return [replace(_choose_like_host(host, choices, careful), lds_bytes=host.lds_bytes) for host in _read_host(text)]
+    launches = [(host, _choose_like_host(host, choices, careful)) for host in _read_host(text)]
+    return [replace(plan, lds_bytes=host.lds_bytes, namespaces=host.namespaces) for host, plan in launches]
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class _HostLaunch:
     """A kernel that a text defines, and how its host code launches it. `is_flat`: the kernel uses one dimension of its
     launch alone; `block`: the usual one if the host code gives none in numbers; `extents`: the grid, () if it is not
     known; `integers`: the parameters that may be sizes; `numbers`: of those that the host code gives in numbers;
-    `row_lengths`: of rows."""
+    `row_lengths`: of rows; `namespaces`: around it."""
 
     kernel: FunctionDeclaration
     is_flat: bool
@@ -108,6 +109,7 @@ class _HostLaunch:
     integers: tuple[FunctionParameter, ...]
     numbers: Mapping[str, int]
     row_lengths: tuple[str, ...]
+    namespaces: str
 
 
 @functools.lru_cache(maxsize=16)
@@ -130,6 +132,7 @@ def _read_host(text: str) -> tuple[_HostLaunch, ...]:
             integers,
             find_launch_numbers(text, kernel),
             find_row_lengths(body, [parameter.name for parameter in integers]),
+            find_namespaces(text, kernel.start) if "namespace" in code else "",
         )
         for kernel, is_flat, body, integers in zip(kernels, flat, bodies, sizes, strict=True)
     )

@@ -73,6 +73,7 @@ class KernelLaunchPlan:
     has_rows: bool = False
     lds_bytes: int = 0  # of dynamic LDS
     template: Mapping[str, str] = field(default_factory=dict)  # arguments of its template
+    namespaces: str = ""  # that the kernel is in, a::b
 
     @property
     def instance(self) -> str:
@@ -119,9 +120,10 @@ def write_launch(
             buffers.append(f"    auto* {name} = {value};\n")
             value = name
         arguments.append(value)
+    using = f"    using namespace {launch.namespaces};\n" if launch.namespaces else ""
     lds = f", {launch.lds_bytes}" if launch.lds_bytes else ""
     return (
-        f"  {{\n    const size_t elements = {elements};\n    (void)elements;\n{''.join(buffers)}"
+        f"  {{\n{using}    const size_t elements = {elements};\n    (void)elements;\n{''.join(buffers)}"
         f"    {launch.instance}<<<dim3({grid}), dim3({_join(launch.block)}){lds}>>>({', '.join(arguments)});\n  }}"
     )
 

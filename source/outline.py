@@ -41,6 +41,7 @@ _SPELLED = re.compile(
     r"((?:\w+\s*::\s*)*\w+)\s*(<.*>)?",
     re.DOTALL,
 )
+_NAMESPACE = re.compile(r"\bnamespace\s+(\w+(?:\s*::\s*(?:inline\s+)?\w+)*)\s*\Z")
 _MARKS = re.compile(r"[{};]")
 _SIGN = re.compile(r"\w<|[,()\[\]{}>]")
 _ARGUMENT_LIST = re.compile(r"<[\w\s,<>:*&]{0,300}>")
@@ -228,6 +229,21 @@ def _read_kernel(read: _Code, place: tuple[int, int, int], name: re.Match[str]) 
 def _template_names(template: str) -> tuple[str, ...]:
     start, end = template.find("<"), template.rfind(">")
     return tuple(read_parameter(part).name for part in split_commas(template[start + 1 : end])) if start >= 0 else ()
+
+
+def find_namespaces(text: str, at: int) -> str:
+    """The named namespaces around a place, `a::b`; "" if there are none."""
+    code = _DIRECTIVE.sub(_blank_match, blank_opaque(text)[:at])
+    opened: list[str] = []
+    start = 0
+    for mark in _MARKS.finditer(code):
+        if mark[0] == "{":
+            name = _NAMESPACE.search(code, max(start, mark.start() - MOST_HEAD), mark.start())
+            opened.append("".join(re.sub(r"\binline\b", "", name[1]).split()) if name else "")
+        elif mark[0] == "}" and opened:
+            opened.pop()
+        start = mark.end()
+    return "::".join(filter(None, opened))
 
 
 def find_closing_bracket(code: str, at: int, limit: int | None = None) -> int:

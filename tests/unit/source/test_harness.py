@@ -320,3 +320,25 @@ def test_full_specialisations_are_instances_of_their_template() -> None:
     assert "x[0] = 1" not in without.text.partition("saxpy")[0]
     with pytest.raises(BadInput, match="spec is a template"):
         add_harness(special, HarnessChoices())
+
+
+@pytest.mark.parametrize(
+    ("opening", "closing", "names"),
+    [
+        ("namespace mylib {\n", "}\n", "mylib"),
+        ("namespace a::b {\nvoid helper() {}\nnamespace c {}\n", "}\n", "a::b"),
+        ("namespace a { namespace {\nnamespace b\n{ // namespace d {\n", "}}}\n", "a::b"),
+        ("namespace a::inline v1 {\nstruct P { int x; };\n", "}\n", "a::v1"),
+        ("inline namespace v2 {\n#define OPEN namespace x {\n", "}\n", "v2"),
+        ("namespace {\n", "}\n", ""),
+        ("namespace closed {}\nusing namespace closed;\n", "", ""),
+    ],
+)
+def test_kernels_in_namespaces_are_named_in_their_own_block(opening: str, closing: str, names: str) -> None:
+    made = add_harness(f"{opening}{SAXPY}{closing}{IMAGE}", HarnessChoices())
+    using = f"    using namespace {names};\n" if names else ""
+    main = made.text.partition("int main(")[2]
+    assert main.count("using namespace") == bool(names) and f"  {{\n{using}    const size_t elements = " in main
+    assert main.index("saxpy<<<") < main.index("\n  }\n") and (
+        not names or main.index("using ") < main.index("saxpy<<<")
+    )
