@@ -13,6 +13,7 @@ from hipsynth.core.errors import BadInput, HipsynthError, UsageError, suggest_na
 from hipsynth.core.kernel_record import Dim
 from hipsynth.core.name_patterns import check_kernel_pattern, matches_name
 from hipsynth.core.reasons import Reason
+from hipsynth.source.branches import blank_untaken_branches
 from hipsynth.source.declarations import FunctionDeclaration, FunctionParameter
 from hipsynth.source.includes import include_runtime, includes_own_files
 from hipsynth.source.launch_code import HEAD, OTHER_NUMBER, KernelLaunchPlan, check_arguments, write_launch
@@ -84,13 +85,15 @@ class HarnessedProgram:
 
 def lacks_main(text: str) -> bool:
     """Whether a text has kernels and no main()."""
+    text = blank_untaken_branches(text)
     return not _MAIN.search(blank_opaque(text)) and bool(outline_kernels(text))
 
 
 def choose_launches(text: str, choices: HarnessChoices, careful: bool = False) -> list[KernelLaunchPlan]:
     """The launch of each kernel of a text, in source order: as chosen, else as host code launches it, else work-items
     that fill every device. `careful`: sizes for kernels that index with products of many of their arguments."""
-    launches = [(host, _choose_like_host(host, choices, careful)) for host in _read_host(text)]
+    hosts = _read_host(blank_untaken_branches(text))
+    launches = [(host, _choose_like_host(host, choices, careful)) for host in hosts]
     return [replace(plan, lds_bytes=host.lds_bytes, namespaces=host.namespaces) for host, plan in launches]
 
 
@@ -256,7 +259,8 @@ def add_harness(text: str, choices: HarnessChoices, careful: bool = False) -> Ha
             raise UsageError(f"{name} = {value}", cause="not a finite number", remedy="choose a finite one")
     is_extension = uses_pytorch(text)
     text, plans = _leave_out_others(text, choose_launches(text, choices, careful), choices.kernel)
-    launches, problems = _choose_launchable(text, plans, bool(choices.kernel))
+    compiled_text = blank_untaken_branches(text)
+    launches, problems = _choose_launchable(compiled_text, plans, bool(choices.kernel))
     variables = _name_sizes(launches)
     words = dict(zip(variables, choices.arguments, strict=False))
     lines = [
@@ -267,17 +271,33 @@ def add_harness(text: str, choices: HarnessChoices, careful: bool = False) -> Ha
     head = "int main(int argc, char** argv) {\n  (void)argc, (void)argv;"
     body = "\n".join(lines)
     main = f"{head}\n{body}\n  return hipDeviceSynchronize() == hipSuccess ? 0 : 1;\n}}\n"
-    assumed: dict[str, str] = {}
-    for launch in launches:
-        name, note = launch.kernel.name, _harness_note(_apply_arguments(launch, words), _find_structures(text, launch))
-        note += _note_guesses(text, launch, choices.values or {})
-        assumed[name] = f"{assumed[name]}; {launch.instance} alike" if name in assumed else note
+    assumed = _note_launches(compiled_text, launches, choices.values or {}, words)
     for name, problem in problems.items():
         assumed[name] = f"{assumed[name]}; {problem}" if name in assumed else problem
     if is_extension:
         text = keep_device_code(text)
         assumed |= {HOST_CODE: "host code that uses PyTorch is left out"}
     return HarnessedProgram(f"{include_runtime(text).rstrip()}\n{HEAD}{main}", assumed)
+
+
+def _note_launches(
+    text: str,
+    launches: Iterable[KernelLaunchPlan],
+    values: Mapping[str, float],
+    words: Mapping[tuple[str, float], str],
+) -> dict[str, str]:
+    """By kernel, a line that says what is assumed of its launches, the other instances of its template by their names.
+    `words`: of the command line, which replace sizes."""
+    assumed: dict[str, str] = {}
+    for launch in launches:
+        name = launch.kernel.name
+        if name in assumed:
+            assumed[name] += f"; {launch.instance} alike"
+            continue
+        structures = _find_structures(text, launch)
+        guesses = _note_guesses(text, launch, {*values, *structures})
+        assumed[name] = _harness_note(_apply_arguments(launch, words), structures) + guesses
+    return assumed
 
 
 def _leave_out_others(
@@ -356,10 +376,10 @@ def _harness_note(launch: KernelLaunchPlan, structures: Sequence[str]) -> str:
     return f"no main(): {launch.describe()}{sized}{zeros}"
 
 
-def _note_guesses(text: str, launch: KernelLaunchPlan, values: Mapping[str, float]) -> str:
-    """What is assumed of the other scalars that nobody chose and that are neither floating-point nor truths."""
-    chosen_names, types = {*values, *launch.numbers, *_find_structures(text, launch)}, find_type_definitions(text)
-    scalars = [p for p in launch.kernel.parameters if not p.base and p.name not in chosen_names]
+def _note_guesses(text: str, launch: KernelLaunchPlan, others: Collection[str]) -> str:
+    """What is assumed of the scalars that are neither floating-point nor truths, sizes, nor any of the others."""
+    types = find_type_definitions(text)
+    scalars = [p for p in launch.kernel.parameters if not p.base and p.name not in {*others, *launch.numbers}]
     guesses = [(p.name or p.type, describe_guess(p.type, types, OTHER_NUMBER)) for p in scalars]
     listed = ", ".join(f"{name} = {guess}" for name, guess in guesses if guess)
     return f"; nobody chose {listed}" if listed else ""

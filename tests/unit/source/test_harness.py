@@ -342,3 +342,30 @@ def test_kernels_in_namespaces_are_named_in_their_own_block(opening: str, closin
     assert main.index("saxpy<<<") < main.index("\n  }\n") and (
         not names or main.index("using ") < main.index("saxpy<<<")
     )
+
+
+@pytest.mark.parametrize(
+    "untaken",
+    [
+        "#if 0\nBRANCH#endif\n",
+        "  # if 0  // don't\n#ifdef X\nBRANCH#else\nBRANCH#endif\n#endif\n",
+        "#if 1\n#else /* never */\nBRANCH#endif\n",
+        "#if 1\n#elif X\nBRANCH#else\n#if 1\nBRANCH#endif\n#endif\n",
+        "#ifdef X\n#if 0\nBRANCH#else\n#endif\n#endif\n",
+    ],
+)
+def test_branches_that_no_compiler_takes_hold_no_kernels_and_no_main(untaken: str) -> None:
+    branch = SAXPY.replace("int n", "int n, int m") + IMAGE + "int main() { return 0; }\n"
+    text = untaken.replace("BRANCH", branch) + SAXPY
+    assert lacks_main(text) and lacks_main(SAXPY) and not lacks_main(text.replace("#", "//"))
+    made, alone = add_harness(text, HarnessChoices()), add_harness(SAXPY, HarnessChoices())
+    assert made.text == RUNTIME_HEADER + text + alone.text.removeprefix(RUNTIME_HEADER + SAXPY)
+    assert made.assumed == alone.assumed
+
+
+@pytest.mark.parametrize(
+    "taken", ["#if 0\n#else\nBRANCH#endif\n", "#if 0\n#elif X\nBRANCH#endif\n", "#if 1\nBRANCH#endif\n"]
+)
+def test_other_branches_may_be_compiled(taken: str) -> None:
+    assert list(add_harness(taken.replace("BRANCH", IMAGE) + SAXPY, HarnessChoices()).assumed) == ["blur", "saxpy"]
+    assert not lacks_main(taken.replace("BRANCH", "int main() { return 0; }\n") + SAXPY)
