@@ -22,7 +22,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Piece:
+class InlinedPiece:
     """From the offset `start` on, the text is that of a file, from `place` on."""
 
     start: int
@@ -34,7 +34,7 @@ class InlinedText:
     """The text of a file with others in it, and its pieces in order."""
 
     text: bytes
-    pieces: tuple[Piece, ...]
+    pieces: tuple[InlinedPiece, ...]
 
     def find_place(self, offset: int) -> Place:
         """Where a part of the text comes from."""
@@ -48,7 +48,7 @@ def join_pieces(
     """The text of a file after edits, in order: the bytes [start, end) of the file gave way to `size` bytes, those of
     another file's text if there is one."""
     file = os.path.normpath(name)
-    pieces = [Piece(0, Place(chain, file, 0))]
+    pieces = [InlinedPiece(0, Place(chain, file, 0))]
     shift = 0
     for start, end, size, inner in parts:
         if inner is not None:
@@ -56,7 +56,7 @@ def join_pieces(
             for piece in inner.pieces:
                 late = max(0, skipped - piece.start)
                 place = Place(piece.place.chain, piece.place.file, piece.place.offset + late)
-                pieces.append(Piece(start + shift + piece.start + late - skipped, place))
+                pieces.append(InlinedPiece(start + shift + piece.start + late - skipped, place))
         shift += size - (end - start)
-        pieces.append(Piece(end + shift, Place(chain, file, end)))
+        pieces.append(InlinedPiece(end + shift, Place(chain, file, end)))
     return InlinedText(text, tuple(pieces))
