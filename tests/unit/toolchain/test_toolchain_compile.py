@@ -220,17 +220,18 @@ def test_a_header_that_names_its_includer_is_built_for_each_name(own_cache: Path
 def test_a_source_that_changes_while_it_is_compiled_is_refused(
     own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, run_tool = write(tmp_path, COPY), driver.run_tool
+    text = COPY.replace("6 * 7", "6 * 11")
+    source, run_tool = write(tmp_path, text), driver.run_tool
 
     def save_then_run(*args: Any, **named: Any) -> Any:
-        source.write_text(COPY.replace("6 * 7", "6 * 8"))
+        source.write_text(COPY)
         return run_tool(*args, **named)
 
     monkeypatch.setattr(driver, "run_tool", save_then_run)
     with pytest.raises(BadInput, match="changed while it was compiled"):
         compile_device(source, "gfx90a", "-O3", tmp_path / "out", use_pch=False)
     monkeypatch.undo()
-    source.write_text(COPY)
+    source.write_text(text)
     assert not compile_device(source, "gfx90a", "-O3", tmp_path / "out").cached
 
 
