@@ -42,7 +42,8 @@ A and B are HIP files, program folders, Python scripts, profile documents (FILE.
 both's.
 
 Kernels are paired by name, launch shape and, of Triton kernels, block sizes and compile options, then by name, then by
-order; those without a counterpart are listed. Source lines are paired as a diff pairs them.
+order; those without a counterpart are listed. Source lines are paired as a diff pairs them, those of a
+profile document by number.
 
 Exit codes: 0 ok, 2 usage, 3 bad input, 4 toolchain missing, 6 slower than --fail-if-slower allows.
 """
@@ -123,7 +124,7 @@ def command(
     two architectures, devices or flag sets.
     """
     from hipsynth.core.files import write_whole
-    from hipsynth.library.compare import ComparedRequest, choose_target, profile_side
+    from hipsynth.library.compare import ComparedRequest, choose_reader, choose_target, profile_side
     from hipsynth.profiling.compare.ci_reports import junit_report, sarif_report
     from hipsynth.profiling.compare.differ import compare_profiles
     from hipsynth.profiling.compare.page import comparison_page
@@ -153,7 +154,8 @@ def command(
     for side, wanted in zip((first, second), targets, strict=True):
         print_note(f"profiling {side} ...")
         profiles.append(profile_side(side, wanted, request, click.get_current_context().with_resource))
-    document = compare_profiles(profiles[0], profiles[1], (first, second), slower_limit)
+    readers = choose_reader(first), choose_reader(second)
+    document = compare_profiles(profiles[0], profiles[1], (first, second), slower_limit, readers)
     if html is not None:
         write_whole(html, comparison_page(document))
     if junit is not None:

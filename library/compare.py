@@ -19,6 +19,7 @@ from hipsynth.simulator.devices import DEFAULT_ARCH
 if TYPE_CHECKING:
     from hipsynth.core.scratch import KeepFolder
     from hipsynth.profiling.backends.protocol import Target, TargetResult
+    from hipsynth.profiling.compare.line_pairs import ReadLines
     from hipsynth.simulator.limits import RunLimits
 
 
@@ -52,7 +53,8 @@ def compare(
 
     Each is a HIP file, a program folder, a Python script with Triton kernels, a profile, a file with one
     ("FILE.json"), or a revision of a file ("REV:FILE"); without `b`, A is compared with itself. Two names of `arch`,
-    `device` or `flags` are A's and B's, one is both's. `lines` compares source lines, too.
+    `device` or `flags` are A's and B's, one is both's. `lines` compares source lines, too; those
+    of a profile that was read are paired by number, without their text.
 
     Raises BadInput if a side cannot be profiled, UsageError if there is nothing to compare.
     """
@@ -71,6 +73,7 @@ def compare(
     limits = RunLimits(time_s=timeout_s, sampling_units=0 if exact else SAMPLING_UNITS, patient=True, lines=lines)
     request = ComparedRequest(arguments, folders, limits, workers, warnings.warn)
     profiles, sources = list[ProfileDocument](), list[str]()
+    reader_a, reader_b = choose_reader(a), choose_reader(a if b is None else b)
     with ExitStack() as scratch:  # holds the files of revisions until their lines are compared
         for number, side in enumerate((a, a if b is None else b)):
             if isinstance(side, ProfileDocument):
@@ -80,7 +83,23 @@ def compare(
             wanted = choose_target(number, *names)
             profiles.append(profile_side(str(side), wanted, request, scratch.enter_context))
             sources.append(str(side))
-        return compare_profiles(profiles[0], profiles[1], (sources[0], sources[1]), slower_limit_percent)
+        names_of_sides = sources[0], sources[1]
+        return compare_profiles(profiles[0], profiles[1], names_of_sides, slower_limit_percent, (reader_a, reader_b))
+
+
+def choose_reader(side: str | Path | ProfileDocument) -> ReadLines:
+    """What gives the source lines of a side's files: of a profile that was read, which may name any file of this
+    machine, nothing does."""
+    from hipsynth.profiling.compare.line_pairs import read_no_lines
+    from hipsynth.profiling.reports.executed_profile import ExecutedProfile
+    from hipsynth.profiling.reports.lines import source_lines
+
+    is_read = not isinstance(side, ExecutedProfile) if isinstance(side, ProfileDocument) else _is_document(str(side))
+    return read_no_lines if is_read else source_lines
+
+
+def _is_document(side: str) -> bool:
+    return side.endswith(".json")
 
 
 def choose_target(
@@ -105,7 +124,7 @@ def profile_side(side: str, wanted: Sequence[Target], request: ComparedRequest, 
     from hipsynth.simulator.build import compile_limits
     from hipsynth.source.harness import HarnessChoices
 
-    if side.endswith(".json"):
+    if _is_document(side):
         return read_profile(Path(side))
     revision = split_revision(side)
     path = Path(side) if revision is None else checkout_file(*revision, keep(scratch_folder()))

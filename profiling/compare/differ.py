@@ -22,7 +22,7 @@ from hipsynth.profiling.compare.documents import (
     TargetPair,
     Verdict,
 )
-from hipsynth.profiling.compare.line_pairs import pair_lines
+from hipsynth.profiling.compare.line_pairs import ReadLines, pair_lines, read_no_lines
 from hipsynth.profiling.compare.pairing import pair_kernels, pair_targets
 from hipsynth.profiling.metrics.bottleneck import unit_name
 from hipsynth.profiling.metrics.uncertainty import DURATION as DURATION_METRIC
@@ -67,13 +67,15 @@ def compare_profiles(
     second: ProfileDocument,
     names: tuple[str, str] | None = None,
     slower_limit_percent: float | None = None,
+    readers: tuple[ReadLines, ReadLines] = (read_no_lines, read_no_lines),
 ) -> CompareDocument:
-    """What differs between two profiles. `names`: as the user gave them, by default their paths;
+    """What differs between two profiles. `names`: as the user gave them, by default their paths; `readers`: give the
+    lines of A's and B's files, by default none, since a profile that was read may name any file;
     `slower_limit_percent`: how much longer a kernel, or all together, may take before `slower` names it; raises
     BadInput with one if a program failed or did not run to its end, since what it would have launched has no time."""
     name_a, name_b = names or (first.program.path, second.program.path)
     pairs, only_a, only_b = pair_targets(first.results, second.results)
-    targets = tuple(_compare_target(a, b) for a, b in pairs)
+    targets = tuple(_compare_target(a, b, readers) for a, b in pairs)
     if slower_limit_percent is not None:
         if not any(target.kernels for target in targets):
             cause = (
@@ -130,10 +132,10 @@ def _list_slower(targets: Sequence[TargetPair], limit: float) -> Iterator[str]:
             yield f"all kernels on {where}: slower by {target.total.change_percent:.3g} %"
 
 
-def _compare_target(a: ProfileResult, b: ProfileResult) -> TargetPair:
+def _compare_target(a: ProfileResult, b: ProfileResult, readers: tuple[ReadLines, ReadLines]) -> TargetPair:
     pairs, only_a, only_b = pair_kernels(a.kernels, b.kernels)
     same_device = a.device == b.device
-    kernels = tuple(_compare_kernels(x, y, by, same_device) for x, y, by in pairs)
+    kernels = tuple(_compare_kernels(x, y, by, same_device, readers) for x, y, by in pairs)
     total = None
     if a.kernels and b.kernels:
         sums = [sum(kernel.duration_ns * kernel.dispatches for kernel in side.kernels) for side in (a, b)]
@@ -150,7 +152,9 @@ def _compare_target(a: ProfileResult, b: ProfileResult) -> TargetPair:
     )
 
 
-def _compare_kernels(a: ProfiledKernel, b: ProfiledKernel, paired_by: Pairing, same_device: bool) -> KernelPair:
+def _compare_kernels(
+    a: ProfiledKernel, b: ProfiledKernel, paired_by: Pairing, same_device: bool, readers: tuple[ReadLines, ReadLines]
+) -> KernelPair:
     sigma = _ratio_uncertainty(a, b, same_device)
     duration = _compare_durations(a.duration_ns, b.duration_ns, sigma)
     causes = tuple(_find_causes(a, b))
@@ -174,7 +178,7 @@ def _compare_kernels(a: ProfiledKernel, b: ProfiledKernel, paired_by: Pairing, s
         language_a=a.language,
         language_b=b.language,
         meta=_pair_meta(a, b),
-        lines=pair_lines(a, b),
+        lines=pair_lines(a, b, *readers),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import zip_longest
 from pathlib import PurePath
@@ -10,26 +10,32 @@ from pathlib import PurePath
 from hipsynth.profiling.compare.documents import LinePair
 from hipsynth.profiling.compare.pairing import pair_equal
 from hipsynth.profiling.reports.documents import LineCost, ProfiledKernel
-from hipsynth.profiling.reports.lines import source_lines
 
 ReadLines = Callable[[str], Sequence[str]]  # the lines of a file; none if it cannot be read
 
 
-def pair_lines(a: ProfiledKernel, b: ProfiledKernel, read: ReadLines = source_lines) -> tuple[LinePair, ...] | None:
+def read_no_lines(file: str) -> Sequence[str]:
+    """No lines: for a profile that was read, which may be a stranger's and can name any file of this machine."""
+    return ()
+
+
+def pair_lines(
+    a: ProfiledKernel, b: ProfiledKernel, read_a: ReadLines = read_no_lines, read_b: ReadLines = read_no_lines
+) -> tuple[LinePair, ...] | None:
     """The lines of A and B that cost time, in the order of the files; those of equal text are counterparts, as a diff
     finds them. None if one of the two was not profiled with its lines.
 
-    Files are paired by path, by name, then by order. Of a file that cannot be read, lines are paired by number.
+    Files are paired by path, by name, then by order. Of a file that is not read, lines are paired by number.
     """
     if a.lines is None or b.lines is None:
         return None
     pairs: list[LinePair] = []
     for file_a, file_b in _pair_files(_files_of(a.lines), _files_of(b.lines)):
-        costs_a = {line.line: line.share * a.duration_ns for line in a.lines if line.file == file_a}
-        costs_b = {line.line: line.share * b.duration_ns for line in b.lines if line.file == file_b}
-        text_a, text_b = (read(file) if file else [] for file in (file_a, file_b))
+        costs_a = {line.line: line.share * a.duration_ns for line in a.lines if line.file == file_a and line.line > 0}
+        costs_b = {line.line: line.share * b.duration_ns for line in b.lines if line.file == file_b and line.line > 0}
+        text_a, text_b = read_a(file_a) if file_a else (), read_b(file_b) if file_b else ()
         if file_a and file_b:
-            numbers = _pair_numbers(text_a, text_b, max([*costs_a, *costs_b]))
+            numbers = _pair_numbers(text_a, text_b, {*costs_a, *costs_b})
         else:
             numbers = iter([*((number, 0) for number in costs_a), *((0, number) for number in costs_b)])
         for number_a, number_b in numbers:
@@ -41,7 +47,7 @@ def pair_lines(a: ProfiledKernel, b: ProfiledKernel, read: ReadLines = source_li
 
 
 def _files_of(lines: Sequence[LineCost]) -> list[str]:
-    return list(dict.fromkeys(line.file for line in lines if line.line))
+    return list(dict.fromkeys(line.file for line in lines if line.line > 0))
 
 
 def _pair_files(files_a: Sequence[str], files_b: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -52,10 +58,11 @@ def _pair_files(files_a: Sequence[str], files_b: Sequence[str]) -> Iterator[tupl
     yield from zip_longest(left_a, left_b, fillvalue="")
 
 
-def _pair_numbers(text_a: Sequence[str], text_b: Sequence[str], last: int) -> Iterator[tuple[int, int]]:
-    """(line of A, line of B) in the order of the files, counted from 1; 0 for a line that the other does not have."""
+def _pair_numbers(text_a: Sequence[str], text_b: Sequence[str], costly: Collection[int]) -> Iterator[tuple[int, int]]:
+    """(line of A, line of B) in the order of the files, counted from 1; 0 for a line that the other does not have.
+    Without the text of one, only the lines that cost time."""
     if not text_a or not text_b:
-        yield from ((number, number) for number in range(1, last + 1))
+        yield from ((number, number) for number in sorted(costly))
         return
     stripped_a, stripped_b = [line.strip() for line in text_a], [line.strip() for line in text_b]
     for kind, a, a_end, b, b_end in SequenceMatcher(None, stripped_a, stripped_b, autojunk=False).get_opcodes():
