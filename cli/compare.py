@@ -130,17 +130,13 @@ def command(
     from hipsynth.profiling.compare.page import comparison_page
     from hipsynth.profiling.compare.text import comparison_lines
     from hipsynth.simulator.limits import SAMPLING_UNITS, RunLimits
-    from hipsynth.toolchain import sandbox
 
     first, second, arguments = _two_sides(argv, max(map(len, (archs, devices, flags))))
     if project is not None:
         raise UsageError("--project is for one program", remedy="give the folders of the two programs as A and B")
     for side in (first, second) if first.endswith(".py") and second.endswith(".py") else ():
         check_script_options(Path(side), "".join(flags), defines, {"-I": bool(includes)})
-    if sandboxed:
-        sandbox.require_sandbox()
-    else:
-        click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
+    _require_sandbox(sandboxed)
     for path in (html, junit, sarif):
         prepare_file(path)
     limits = RunLimits(
@@ -169,6 +165,16 @@ def command(
     for line in document.slower:
         click.echo(f"slower than allowed: {line}", err=True)
     return SLOWER_EXIT if document.slower else 0
+
+
+def _require_sandbox(sandboxed: bool) -> None:
+    """Raises MissingDependency without a sandbox, unless the user wants none: then a warning."""
+    from hipsynth.toolchain import sandbox
+
+    if sandboxed:
+        sandbox.require_sandbox()
+    else:
+        click.echo("warning: programs run with your rights on files and network; only limits hold", err=True)
 
 
 def _two_sides(argv: Sequence[str], variants: int) -> tuple[str, str, tuple[str, ...]]:
