@@ -145,6 +145,7 @@ def _format_percent_change(change: float) -> str:
 
 def _roofline_points(document: OpenDocument, options: EditorOptions, edited: bool) -> RooflinePlot | None:
     from hipsynth.profiling.metrics import roofline
+    from hipsynth.profiling.reports.documents import ProfiledKernel
     from hipsynth.simulator.devices import default_device
 
     plotted = []
@@ -153,7 +154,8 @@ def _roofline_points(document: OpenDocument, options: EditorOptions, edited: boo
         for facts, series in ((saved, SAVED), (guess, EDITED if edited else ""), (now, EDITED if edited else "")):
             if facts:
                 low, high = facts.intervals.get(THROUGHPUT, (None, None))
-                plotted.append(roofline.PlottedKernel(name, facts.metrics, facts.how, series, low, high))
+                counters = facts.document.counters if isinstance(facts.document, ProfiledKernel) else {}
+                plotted.append(roofline.PlottedKernel(name, facts.metrics, facts.how, series, low, high, counters))
     try:
         device = options.device or default_device(options.arch)
         return roofline.plot_kernels(device, plotted) if plotted else None

@@ -93,6 +93,17 @@ def test_before_and_after_an_edit() -> None:
     assert figure(shown_panel(it), "duration_ns")["change"] == "-20.0 %"  # predictions with predictions
 
 
+def test_matrix_kernels_are_plotted_below_the_matrix_roof() -> None:
+    it, heights = document(), []
+    kernel = samples.profiled_kernel("scale", 4000.0, {"HBM_GFLOPS": 60_000.0, "HBM_Arithmetic_Intensity": 500.0})
+    for counters in ({}, {"SQ_INSTS_VALU_MFMA_MOPS_F16": 9.0}):
+        result = samples.profile(replace(kernel, counters=counters))
+        it.executed = DocumentKernels(1, TEXT, kernel_results.executed_facts(result))
+        (point,) = shown_panel(it, EditorOptions(device="mi300x"))["roofline"]["points"]
+        heights.append(point["attainable"])
+    assert heights[1] > heights[0]
+
+
 def test_an_unknown_device_has_no_roofline() -> None:
     it = document()
     it.predicted = DocumentKernels(1, TEXT, kernel_results.predicted_facts(predicted(5000.0)))
@@ -109,6 +120,8 @@ def test_settings_change_only_what_they_name() -> None:
     known = EditorOptions(arch="gfx942", execute=True)
     assert EditorOptions.of({}, known) == EditorOptions.of(None, known) == EditorOptions.of({"arch": 3}, known) == known
     assert EditorOptions.of({"seconds": 60}) == EditorOptions(seconds=60.0)  # JSON has one kind of number
+    huge = 10**309
+    assert EditorOptions.of({"values": {"n": huge}, "seconds": huge, "debounce_ms": huge}, known) == known
     assert EditorOptions.of({"flags": "-O2"}, known) == EditorOptions(arch="gfx942", execute=True, flags="-O2")
 
 
