@@ -76,9 +76,8 @@ class WorkerSource:
         """Asks a worker process for a prediction. Raises QueryFailed with the worker's reason."""
         from hipsynth.training.models.documents import PredictDocument
 
-        return from_json(
-            PredictDocument, await _ask_pool(self._predictors, "predict", _program_request(query))
-        ).results[0]
+        answer = await _ask_pool(self._predictors, "predict", _program_request(query), wall_limit(query.limit_s))
+        return from_json(PredictDocument, answer).results[0]
 
     async def profile(self, query: Query) -> ProfileResult:
         from hipsynth.profiling.reports.documents import ProfileDocument

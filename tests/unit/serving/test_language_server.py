@@ -21,16 +21,18 @@ from pygls.lsp.client import LanguageClient  # noqa: E402
 from pygls.workspace import PositionCodec  # noqa: E402
 
 from hipsynth.core import languages  # noqa: E402
+from hipsynth.core.documents import JsonObject  # noqa: E402
 from hipsynth.core.kernel_record import Registers  # noqa: E402
 from hipsynth.profiling.metrics.bottleneck import OccupancyFigures  # noqa: E402
 from hipsynth.profiling.reports.documents import LineCost, ProfileResult  # noqa: E402
 from hipsynth.serving.documents import ImprovedProgram  # noqa: E402
-from hipsynth.serving.limits import MOST_KERNELS  # noqa: E402
+from hipsynth.serving.limits import MOST_KERNELS, wall_limit  # noqa: E402
 from hipsynth.serving.lsp import kernel_results, presentation, server  # noqa: E402
 from hipsynth.serving.lsp.analysis_provider import Query, QueryFailed, WorkerSource  # noqa: E402
 from hipsynth.serving.lsp.buffer import TextBuffer  # noqa: E402
 from hipsynth.serving.lsp.kernel_positions import locate_kernels  # noqa: E402
 from hipsynth.serving.lsp.session import EditorOptions, EditorSession, OpenDocument  # noqa: E402
+from hipsynth.serving.pool import Pool, WorkerLost  # noqa: E402
 from hipsynth.training.models.documents import PredictionResult  # noqa: E402
 
 TEXT = """#include <hip/hip_runtime.h>
@@ -410,6 +412,25 @@ def test_workers_answer_in_the_words_of_synth() -> None:
         assert caught.value.reason == "worker_died"  # no process is started for a client that has gone
 
     asyncio.run(asked())
+
+
+def test_a_worker_may_take_the_time_that_the_user_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float | None] = []
+
+    async def answer(pool: Pool, kind: str, request: object, limit_s: float | None = None) -> JsonObject:
+        limits.append(limit_s)
+        raise WorkerLost("the worker process ended")
+
+    monkeypatch.setattr(Pool, "ask", answer)
+
+    async def asked() -> None:
+        source = WorkerSource()
+        for ask in (source.predict, source.profile):
+            with pytest.raises(QueryFailed):
+                await ask(Query(TEXT, "gfx90a", "-O3", "", limit_s=1000.0))
+
+    asyncio.run(asked())
+    assert limits == [wall_limit(1000.0)] * 2
 
 
 def test_what_is_closed_shows_nothing_any_more() -> None:
