@@ -62,14 +62,19 @@ def target_of(request: BuildRequest) -> Target:
 
 
 def program_of(request: ProgramRequest) -> Program:
-    """Raises BadInput for a text with too many kernels, which would take too long."""
-    if count_kernel_marks(request.source) > MOST_KERNELS:
-        raise BadInput(f"more than {MOST_KERNELS} kernels in one file", remedy="split the file")
+    """Raises BadInput for a text with too many kernels."""
+    _check_kernel_count(request.source)
     path = Path(request.path) if request.path else None
     project = Project((SourceFile(path),), path.parent) if path else None
     name = Path(request.name).stem
     program = Program(text=request.source, origin="handwritten", family="", name=name, project=project)
     return program.with_runs([ProgramRun(request.arguments)])
+
+
+def _check_kernel_count(text: str) -> None:
+    """Raises BadInput for a text with too many kernels, which would take too long."""
+    if count_kernel_marks(text) > MOST_KERNELS:
+        raise BadInput(f"more than {MOST_KERNELS} kernels in one file", remedy="split the file")
 
 
 def predict(request: ProgramRequest) -> PredictDocument:
@@ -158,7 +163,8 @@ def complete_program(
 
 
 def verify(request: VerificationRequest) -> VerifyDocument:
-    """The document of `synth verify --json`. Raises BadInput for an original that has no kernel or does not run."""
+    """The document of `synth verify --json`. Raises BadInput for an original that has no kernel or does not run, and
+    for a text with too many kernels."""
     from hipsynth.tuning.optimize.verification.verify_change import VerifyRequest, verify_change
 
     if request.is_script:
@@ -166,6 +172,7 @@ def verify(request: VerificationRequest) -> VerifyDocument:
 
         return verify_triton(request, target_of(request))
     program, target = program_of(request), target_of(request)
+    _check_kernel_count(request.original)
     sandbox.require_sandbox()
     original, changed = (ensure_main(text).text for text in (request.original, program.text))
     question = VerifyRequest(original, changed, target, request.arguments)

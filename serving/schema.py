@@ -74,7 +74,10 @@ Word = Annotated[str, StringConstraints(max_length=WORD, pattern=r"^[^\x00]*$")]
 Flags = Annotated[str, StringConstraints(max_length=WORD, pattern=flag_pattern()), BeforeValidator(name_bad_flag)]
 # Names of parameters: pydantic says the pattern of keys, but not that there are no others.
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-Values = Annotated[dict[Word, int | Finite], Field(max_length=64, json_schema_extra={"additionalProperties": False})]
+Integer = Annotated[int, Field(ge=-(1 << 63), le=1 << 63)]
+Values = Annotated[
+    dict[Word, Integer | Finite], Field(max_length=64, json_schema_extra={"additionalProperties": False})
+]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f/]+$")]
 
 

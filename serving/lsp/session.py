@@ -87,15 +87,23 @@ def _read_option(name: str, value: object, old: object) -> object:
         is_shape = isinstance(value, list) and len(value) <= 3 and all(type(n) is int and n > 0 for n in value)
         return value if is_shape else old
     if name == "values" and isinstance(value, dict):
-        are_numbers = all(type(n) in (int, float) and math.isfinite(n) for n in value.values())
+        are_numbers = all(type(n) in (int, float) and _is_finite(n) for n in value.values())
         return value if are_numbers else old
     if name in ("seconds", "debounce_ms"):
         least = 0.0 if name == "debounce_ms" else LEAST_SECONDS
-        if not isinstance(value, int | float) or not least <= value < math.inf:
+        if not isinstance(value, int | float) or not least <= value < math.inf or not _is_finite(value):
             return old
     if isinstance(old, float) and type(value) is int:
         return float(value)
     return value if type(value) is type(old) else old
+
+
+def _is_finite(number: float) -> bool:
+    """Whether a number is finite; an integer that no float can hold is not."""
+    try:
+        return math.isfinite(number)
+    except OverflowError:
+        return False
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from hipsynth.core.errors import BadInput, UsageError
-from hipsynth.serving.handlers import complete_program, complete_text, predict, program_of
-from hipsynth.serving.requests import ProgramRequest
+from hipsynth.serving.handlers import complete_program, complete_text, predict, program_of, verify
+from hipsynth.serving.limits import MOST_KERNELS
+from hipsynth.serving.requests import ProgramRequest, VerificationRequest
 from hipsynth.source.harness import HarnessChoices
 from hipsynth.source.includes import RUNTIME_HEADER
 
@@ -51,6 +52,13 @@ def test_values_of_no_argument_do_not_fit_the_program() -> None:
     request = ProgramRequest(arch="gfx90a", source=KERNEL, values={"m": 3})
     with pytest.raises(BadInput, match="m: no kernel has an argument of this name"):
         predict(request)
+
+
+@pytest.mark.parametrize("sizes", [(1, MOST_KERNELS + 1), (MOST_KERNELS + 1, 1)])
+def test_too_many_kernels_of_either_text_are_not_compared(sizes: tuple[int, int]) -> None:
+    original, changed = ("".join(KERNEL.replace("scale", f"scale{n}") for n in range(size)) for size in sizes)
+    with pytest.raises(BadInput, match="more than 256 kernels"):
+        verify(VerificationRequest(arch="gfx90a", source=changed, original=original))
 
 
 def test_what_cannot_be_launched_is_refused_with_the_reason() -> None:
