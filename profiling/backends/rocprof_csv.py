@@ -43,6 +43,7 @@ class _Dispatch:
     grid: Dim | None = None
     block: Dim | None = None
     counters: dict[str, float] = field(default_factory=dict)
+    summed: set[str] = field(default_factory=set)  # the counters that a `_sum` row of the long layout gives
     duration_ns: float | None = None
 
 
@@ -120,10 +121,18 @@ def _read_rows(path: Path, rows: Iterable[tuple[int, Row]], into: _Reader) -> di
 
 
 def _add_long_row(dispatch: _Dispatch, fields: Row, row: Row) -> None:
+    """Adds a counter's row: rows of one name are instances; those with `_sum` take precedence over those without."""
     _flat_shape(dispatch, fields)
     dispatch.duration_ns = _read_duration(fields)
-    for name, value in _read_counters([(fields["counter_name"], fields["counter_value"])]):
-        dispatch.counters[name] = dispatch.counters.get(name, 0.0) + value
+    column = fields["counter_name"]
+    match = _COUNTER.match(column)
+    is_sum = match is not None and match["sum"] is not None
+    for name, value in _read_counters([(column, fields["counter_value"])]):
+        if is_sum and name not in dispatch.summed:
+            dispatch.summed.add(name)
+            dispatch.counters[name] = value
+        elif is_sum or name not in dispatch.summed:
+            dispatch.counters[name] = dispatch.counters.get(name, 0.0) + value
 
 
 def _add_trace_row(dispatch: _Dispatch, fields: Row, row: Row) -> None:

@@ -82,6 +82,13 @@ def test_rows_of_one_counter_are_summed_over_instances(tmp_path: Path) -> None:
     assert kernel.counters == {"TCC_HIT": (123 + 246) / 2}
 
 
+@pytest.mark.parametrize("names", [("TCC_HIT_sum", "TCC_HIT[0]", "TCC_HIT[1]"), ("TCC_HIT", "TCC_HIT", "TCC_HIT_sum")])
+def test_a_sum_row_takes_precedence(tmp_path: Path, names: tuple[str, ...]) -> None:
+    rows = [collection(1, NAME, name, 123 if name.endswith("_sum") else 60) for name in names]
+    (kernel,) = read_folder(write(tmp_path / "a_counter_collection.csv", COLLECTION + "".join(rows)), "gfx90a")
+    assert kernel.counters == {"TCC_HIT": 123}
+
+
 def test_a_kernel_trace_gives_shape_and_undisturbed_time(tmp_path: Path) -> None:
     write(tmp_path / "c_counter_collection.csv", COLLECTION + collection(1, NAME, "SQ_WAVES", 16384))
     write(tmp_path / "c_kernel_trace.csv", TRACE + trace(1, NAME, 100, 15900) + trace(2, NAME, 20000, 35880))
