@@ -190,16 +190,14 @@ def _read_units(paths: Iterable[Path], copy: Path, config: ParseConfig) -> tuple
     units: list[ProgramUnit] = []
     for path in paths:
         alone, problems = parse_source(path, config)
-        inlined, problems = (None, problems) if alone is None else _inline_unit(path, copy, config)
+        inlined, problems = (
+            (None, problems) if alone is None else _inline_program(path, path.read_bytes(), copy, config)
+        )
         full, problems = (None, problems) if inlined is None else parse_source(inlined.text, config)
         if alone is None or inlined is None or full is None:
             return [], [replace(p, message=f"{path.name}: {p.message}") for p in problems]
         units.append(ProgramUnit(path, alone, inlined, full))
     return units, []
-
-
-def _inline_unit(path: Path, copy: Path, config: ParseConfig) -> tuple[InlinedText | None, list[Diagnostic]]:
-    return _inline_program(path, path.read_bytes(), copy, config)
 
 
 def _merge_units(
