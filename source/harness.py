@@ -238,11 +238,7 @@ def _choose_launchable(
             errors.setdefault(plan.kernel.name, error)
     if errors and not launches:
         raise next(iter(errors.values()))
-    return launches, {name: f"{name} is not launched: {_write_problem(name, errors[name])}" for name in errors}
-
-
-def _write_problem(name: str, error: BadInput) -> str:
-    return error.what.removeprefix(f"{name}: ").replace(f"{name} is", "it is", 1)
+    return launches, {name: f"not launched: {error.what}" for name, error in errors.items()}
 
 
 def add_harness(text: str, choices: HarnessChoices, careful: bool = False) -> HarnessedProgram:
@@ -307,7 +303,7 @@ def _leave_out_others(
     match). A template's arguments in the pattern are not compared. Raises UsageError if no kernel matches."""
     if not pattern:
         return text, list(launches)
-    name_pattern = pattern.partition("<")[0]
+    name_pattern = pattern.partition("<")[0].rpartition("::")[2]
     check_kernel_pattern(name_pattern, [launch.kernel.name for launch in launches])
     matching = [launch for launch in launches if matches_name(launch.kernel.name, name_pattern)]
     for kernel in outline_kernels(text):

@@ -122,9 +122,10 @@ def write_launch(
         arguments.append(value)
     using = f"    using namespace {launch.namespaces};\n" if launch.namespaces else ""
     lds = f", {launch.lds_bytes}" if launch.lds_bytes else ""
+    block = ", ".join(map(str, launch.block))
     return (
         f"  {{\n{using}    const size_t elements = {elements};\n    (void)elements;\n{''.join(buffers)}"
-        f"    {launch.instance}<<<dim3({grid}), dim3({_join(launch.block)}){lds}>>>({', '.join(arguments)});\n  }}"
+        f"    {launch.instance}<<<dim3({grid}), dim3({block}){lds}>>>({', '.join(arguments)});\n  }}"
     )
 
 
@@ -156,7 +157,3 @@ def _make_argument(
     if parameter.name in values and PLAIN_INTEGER.fullmatch(kind) and values[parameter.name].isidentifier():
         return values[parameter.name]  # a size
     return f"hipsynth_harness::make_value<{kind}>({values.get(parameter.name, OTHER_NUMBER)})"
-
-
-def _join(shape: Dim) -> str:
-    return ", ".join(map(str, shape))

@@ -288,22 +288,22 @@ def test_scalars_that_nobody_chose_are_guesses() -> None:
 @pytest.mark.parametrize(
     ("other", "note"),
     [
-        ("__global__ void k(float** rows) {}\n", "nothing can be made for its argument float** rows"),
-        ("__global__ void k(float (*a)[4]) {}\n", "nothing can be made for its argument float (*a)[4]"),
+        ("__global__ void k(float** rows) {}\n", "k: nothing can be made for its argument float** rows"),
+        ("__global__ void k(float (*a)[4]) {}\n", "k: nothing can be made for its argument float (*a)[4]"),
         (
             "template <class... T> __global__ void k(T... a) {}\n",
-            "it is a template, and there is no main() that says of what",
+            "k is a template, and there is no main() that says of what",
         ),
     ],
 )
 def test_a_kernel_whose_arguments_cannot_be_made_is_left_out(other: str, note: str) -> None:
     made, alone = add_harness(other + SAXPY, HarnessChoices()), add_harness(SAXPY, HarnessChoices())
-    assert made.assumed == {**alone.assumed, "k": f"k is not launched: {note}"}
+    assert made.assumed == {**alone.assumed, "k": f"not launched: {note}"}
     assert made.text.partition(SAXPY)[2] == alone.text.partition(SAXPY)[2]
     with pytest.raises(BadInput, match="k"):
         add_harness(other + SAXPY, HarnessChoices(kernel="k"))
     overload = "__global__ void k(int* x) { x[0] = 1; }\n"
-    assert add_harness(other + overload, HarnessChoices()).assumed["k"].endswith(f"elements; k is not launched: {note}")
+    assert add_harness(other + overload, HarnessChoices()).assumed["k"].endswith(f"elements; not launched: {note}")
 
 
 PRIMARY = "template <class T> __global__ void spec(T* x, int n) { x[threadIdx.x] = n; }\n"
@@ -342,6 +342,8 @@ def test_kernels_in_namespaces_are_named_in_their_own_block(opening: str, closin
     assert main.index("saxpy<<<") < main.index("\n  }\n") and (
         not names or main.index("using ") < main.index("saxpy<<<")
     )
+    qualified = add_harness(f"{opening}{SAXPY}{closing}{IMAGE}", HarnessChoices(kernel=f"{names or 'a'}::saxpy"))
+    assert list(qualified.assumed) == ["saxpy"]
 
 
 @pytest.mark.parametrize(
