@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hipsynth.profiling.metrics.definitions import compute_metrics
 from hipsynth.simulator.devices import DeviceTable, architecture_fact, list_architectures, load_device
 
 # level -> (bandwidth metrics that are summed, intensity metric)
@@ -22,7 +23,10 @@ LEVELS: Mapping[str, tuple[tuple[str, ...], str]] = {
 }
 THROUGHPUT = "HBM_GFLOPS"
 LOOK_UP_BYTES = {"gfx90a": 64, "gfx942": 128, "gfx950": 128}  # that the bandwidth counts for a look-up of the vL1D
+OPERATIONS = "flops"  # the expression of metrics.toml that THROUGHPUT and the intensities divide
 MOPS = "SQ_INSTS_VALU_MFMA_MOPS_"
+MOPS_OPERATIONS = 512  # that a MOPS counter counts as one
+UNCOUNTED_FORMATS = ("XF32", "F8", "F6F4")  # endings of the MOPS counters that OPERATIONS leaves out
 MOST_SHARE = 1.05  # of a roof that a table's ceiling allows for; no executed label of the release is above 1
 MATRIX_TABLE = Path(__file__).resolve().parents[2] / "simulator" / "isa" / "mfma.toml"  # shapes and cycles
 MATRIX_NAMES = {"f64": "FP64", "f32": "FP32", "xf32": "TF32", "f16": "FP16", "bf16": "BF16", "fp8": "FP8"}
@@ -119,8 +123,8 @@ def locate_kernel(
     if shares["L1"] is not None:
         shares["L1"] /= _vl1d_overcount(device)
     shares["HBM"] = _memory_share(metrics, device)
-    gflops = metrics.get(THROUGHPUT)
     counts = counters or {}
+    gflops = count_all_operations(metrics, device, counts).get(THROUGHPUT)
     peak = compute_peak(gflops or 0.0, device, counts)
     shares["compute"] = gflops / peak if gflops is not None else None
     used = {roof: share for roof, share in shares.items() if share is not None}
@@ -155,6 +159,23 @@ def matrix_format(counters: Mapping[str, float]) -> str:
     return f"{kind} matrix" if counts[kind] else ""
 
 
+def count_all_operations(
+    metrics: Mapping[str, float | None], device: str, counters: Mapping[str, float]
+) -> Mapping[str, float | None]:
+    """The metrics with the matrix operations of UNCOUNTED_FORMATS in their throughput and intensities: AMD's formulas
+    leave these out, and so would a point beside the roof of that format. None where nothing else was counted."""
+    uncounted = MOPS_OPERATIONS * sum(counters.get(f"{MOPS}{suffix}", 0.0) for suffix in UNCOUNTED_FORMATS)
+    if not uncounted:
+        return metrics
+    counted = compute_metrics(counters, 1.0, load_device(device).arch, (OPERATIONS,))[OPERATIONS]
+    scale = 1 + uncounted / counted if counted else None
+    scaled = {THROUGHPUT, *(intensity for _, intensity in LEVELS.values())}
+    return {
+        name: value if name not in scaled else None if value is None or scale is None else value * scale
+        for name, value in metrics.items()
+    }
+
+
 def compute_peak(gflops: float, device: str, counters: Mapping[str, float]) -> float:
     """The compute roof of a kernel in GFLOP/s: that of the matrix units' format if its counters tell of one, or their
     highest if it computes faster than vector units can; else that of the vector units."""
@@ -185,10 +206,11 @@ def roofline_points(
 ) -> tuple[RooflinePoint, ...]:
     """The kernel's points for a plot, one per level whose intensity is known and above zero; `counters`: those that
     compute_peak() takes."""
-    gflops = metrics.get(THROUGHPUT)
+    values = count_all_operations(metrics, limits.device, counters)
+    gflops = values.get(THROUGHPUT)
     points = []
     for level, (_, name) in LEVELS.items():
-        intensity = metrics.get(name)
+        intensity = values.get(name)
         if gflops is not None and intensity:
             peak = compute_peak(gflops, limits.device, counters)
             attainable = min(peak, intensity * limits.bandwidth[level])

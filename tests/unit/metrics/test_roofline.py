@@ -87,6 +87,26 @@ def test_matrix_kernels_are_judged_by_the_matrix_units() -> None:
     assert roofline.plot_kernels("mi300x", [plotted]).points[0].attainable == pytest.approx(allowed)
 
 
+def test_operations_that_the_metrics_leave_out_count_beside_their_roof() -> None:
+    ns, fp8 = 1000.0, 512 * 4e6 / 1000.0
+    counters = {**ZERO_FLOPS, f"{roofline.MOPS}F8": 4e6, "SQ_INSTS_VALU_FMA_F32": 1e3}
+    metrics = {"HBM_GFLOPS": 128 * 1e3 / ns, "HBM_Arithmetic_Intensity": 0.5, "L2_Cache_Arithmetic_Intensity": None}
+    position = roofline.locate_kernel(metrics, "mi300x", counters)
+    assert position.shares["compute"] == pytest.approx((fp8 + 128.0) / roofline.matrix_peaks("mi300x")["FP8 matrix"])
+    (point,) = position.points
+    assert point.gflops == pytest.approx(fp8 + 128.0) and point.intensity == pytest.approx(0.5 * (fp8 + 128.0) / 128.0)
+    alone = {**counters, "SQ_INSTS_VALU_FMA_F32": 0.0}
+    unknown = roofline.locate_kernel({"HBM_GFLOPS": 0.0, "HBM_Arithmetic_Intensity": 0.0}, "mi300x", alone)
+    assert unknown.shares["compute"] is None and unknown.points == ()
+
+
+def test_the_formats_that_the_metrics_leave_out_are_those_of_no_counter_in_them() -> None:
+    for suffix in roofline.MOPS_FORMATS:
+        counters = {**ZERO_FLOPS, f"{roofline.MOPS}{suffix}": 1.0}
+        counted = compute_metrics(counters, 1.0, "gfx950", (roofline.OPERATIONS,))[roofline.OPERATIONS]
+        assert counted == (0.0 if suffix in roofline.UNCOUNTED_FORMATS else roofline.MOPS_OPERATIONS)
+
+
 def test_unknown_values_are_reported() -> None:
     found = roofline.locate_kernel({}, "mi250")
     assert (found.roof, found.share, found.points) == (None, None, ())
